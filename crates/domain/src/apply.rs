@@ -1,0 +1,472 @@
+//! The only writer of a task's state: every change is an event that was applied here, and
+//! applying the same events again rebuilds the same row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::command::{Clear, NewTask, Patch, Report};
+use crate::contract::{Contract, ContractMark, SubmissionMark};
+use crate::deadline::{Armed, Deadline};
+use crate::event::{Event, Opened, Then};
+use crate::ids::{Digest, TaskId};
+use crate::limits::UNPROVEN_MAX;
+use crate::policy::Policy;
+use crate::run::{
+    Answer, Block, Cap, Counts, Death, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome,
+    Phase, Progress, Purpose, Question, Run, RunResult, RunState, Tally, Why,
+};
+use crate::task::{Approval, Brief, Flow, Holds, Recurrence, Stage, Task, Wait};
+use crate::time::Timestamp;
+
+impl Task {
+    /// The task that its first event makes; none if the event is not a birth.
+    #[must_use]
+    pub fn born(event: &Event, at: Timestamp) -> Option<Self> {
+        let Event::Created { id, ancestors, met, task } = event else { return None };
+        let mark = task.contract.as_ref().map(|(contract, hash)| mark(contract, hash));
+        let open = task.depends_on.iter().filter(|on| !met.contains(on));
+        let flow = Flow {
+            id: *id,
+            version: 1,
+            ancestors: ancestors.clone(),
+            waits_for: open.map(|on| (*on, Wait::Open)).collect(),
+            dependencies: count(task.depends_on.len()),
+            contract: mark.flatten(),
+            ..Flow::fresh(*id, task, at)
+        };
+        let contract = task.contract.as_ref().map(|(contract, _)| contract.clone());
+        let brief = Brief {
+            title: task.title.clone(),
+            body: task.body.clone(),
+            labels: task.labels.clone(),
+            contract: contract.unwrap_or_default(),
+        };
+        Some(Self { flow, brief: Some(brief) })
+    }
+
+    /// Begins the next entry of the history; the events of one order share a version.
+    pub fn turn(&mut self) {
+        self.flow.version += 1;
+    }
+
+    /// Carries out what happened.
+    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+        if let (Event::Edited { patch }, Some(brief)) = (event, &mut self.brief) {
+            brief.edit(patch);
+        }
+        self.flow.apply(event, at);
+    }
+}
+
+/// An empty contract proves nothing and leaves no mark.
+fn mark(contract: &Contract, hash: &Digest) -> Option<ContractMark> {
+    let lines = u16::try_from(contract.lines.len()).unwrap_or(u16::MAX);
+    (lines > 0).then(|| ContractMark { hash: hash.clone(), lines })
+}
+
+/// Counts what a check has bounded before.
+fn count(length: usize) -> u8 {
+    u8::try_from(length).unwrap_or(u8::MAX)
+}
+
+impl Brief {
+    fn edit(&mut self, patch: &Patch) {
+        if let Some(title) = &patch.title {
+            self.title = title.clone();
+        }
+        if patch.clear.contains(&Clear::Body) {
+            self.body = None;
+        }
+        if let Some(body) = &patch.body {
+            self.body = Some(body.clone());
+        }
+        if let Some(labels) = &patch.labels {
+            self.labels = labels.clone();
+        }
+        if let Some((contract, _)) = &patch.contract {
+            self.contract = contract.clone();
+        }
+    }
+}
+
+impl Flow {
+    fn fresh(id: TaskId, task: &NewTask, at: Timestamp) -> Self {
+        Self {
+            id,
+            version: 0,
+            project: task.project.clone(),
+            creator: task.creator.clone(),
+            creator_task: task.creator_task,
+            ancestors: vec![],
+            kind: task.kind,
+            priority: task.priority,
+            draft: task.draft,
+            approval: if task.needs_approval { Approval::Pending } else { Approval::NotRequired },
+            stage: Stage::Backlog,
+            holds: Holds::default(),
+            waits_for: BTreeMap::new(),
+            dependencies: 0,
+            assignee: task.assignee.clone(),
+            capabilities: task.capabilities.clone(),
+            key: task.key.clone(),
+            policy: task.policy,
+            contract: None,
+            run: None,
+            last: None,
+            runs: 0,
+            attempts: 0,
+            checkpoints: 0,
+            recurrence: BTreeMap::new(),
+            owed: None,
+            unproven: BTreeSet::new(),
+            generation: 0,
+            doubted: false,
+            created_at: at,
+            ended_at: None,
+        }
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
+    fn apply(&mut self, event: &Event, at: Timestamp) {
+        let version = self.version;
+        match event {
+            Event::Created { .. } | Event::Woken { .. } => {}
+            Event::Edited { patch } => self.edit(patch),
+            Event::Published => self.draft = false,
+            Event::Approved => self.approval = Approval::Approved,
+            Event::Moved { to, run, doubted } => {
+                self.doubted = *doubted;
+                self.stage = to.clone().map_or(Stage::Backlog, Stage::Working);
+                self.owed = None;
+                if let Some(opened) = run {
+                    self.open(opened, at);
+                }
+            }
+            Event::Ended { ending } => {
+                self.stage = Stage::Ended(ending.clone());
+                self.owed = None;
+                self.ended_at = Some(at);
+            }
+            Event::Archived => {
+                if let Stage::Ended(ending) = &self.stage {
+                    self.stage = Stage::Archived(ending.clone());
+                }
+            }
+            Event::HoldSet { hold, on, .. } => *self.holds.flag(*hold) = *on,
+            Event::Owing { owed } => self.owed = Some(owed.clone()),
+            Event::DependencyAdded { on, met } => {
+                self.dependencies += 1;
+                if !met {
+                    self.waits_for.insert(*on, Wait::Open);
+                }
+            }
+            Event::DependencyRemoved { on } => {
+                self.dependencies = self.dependencies.saturating_sub(1);
+                self.waits_for.remove(on);
+            }
+            Event::DependencySettled { on, met: true } => {
+                self.waits_for.remove(on);
+            }
+            Event::DependencySettled { on, met: false } => {
+                self.waits_for.insert(*on, Wait::Failed);
+            }
+            Event::RunOpened { run, .. } => self.open(run, at),
+            Event::RunFinished { finish, .. } => self.finish(finish, None, false),
+            Event::Requeued { .. } => self.requeue(at),
+            Event::Starved => self.on_run(|run| run.starved = true),
+            Event::Claimed { .. } => self.claim(event, at),
+            Event::Began => self.on_attempt(at, |held, _| held.phase = Phase::Working),
+            Event::Seen { sight } => self.on_attempt(at, |held, policy| {
+                held.armed.see(*sight, policy, at);
+                held.effects |= sight.may_have_effects();
+            }),
+            Event::Progressed { report } => {
+                self.on_run(|run| run.progress.add(report));
+                self.on_attempt(at, |_, _| {});
+            }
+            Event::Checkpointed { number, .. } => {
+                self.checkpoints = *number;
+                self.on_attempt(at, |_, _| {});
+            }
+            Event::Asked { .. } => self.on_attempt(at, |held, policy| {
+                held.phase = Phase::WaitingInput(Question { raised: version, asked_at: at });
+                held.armed.only(Some(Deadline::UserInput), policy, at);
+            }),
+            Event::Answered { .. } => self.answer(version, at),
+            Event::AnswerMarked { mark } => self.on_run(|run| {
+                run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
+            }),
+            Event::Spent { attempt, micros } => self.on_attempt(at, |held, _| {
+                if held.attempt == *attempt {
+                    held.spent_micros = held.spent_micros.saturating_add(*micros);
+                }
+            }),
+            Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
+                let attempt = held.attempt;
+                held.submission = Some(SubmissionMark { raised: version, attempt });
+                held.phase = Phase::Verifying { exited: false };
+                held.armed.only(None, policy, at);
+            }),
+            Event::Verified { passed, .. } => self.on_attempt(at, |held, policy| {
+                if !passed && held.purpose == Purpose::Work {
+                    held.phase = Phase::Working;
+                    held.rounds += 1;
+                    held.rearm(policy, at);
+                }
+            }),
+            Event::Exited => self.on_attempt(at, |held, _| {
+                if let Phase::Verifying { exited } = &mut held.phase {
+                    *exited = true;
+                }
+            }),
+            Event::Stopping { verdict, .. } => self.on_attempt(at, |held, policy| {
+                let mut verdict = verdict.clone();
+                if let Outcome::Blocked { block, .. } = &mut verdict {
+                    block.raised = version;
+                }
+                held.phase = Phase::Stopping { verdict, survivor: false };
+                held.armed.only(Some(Deadline::Cleanup), policy, at);
+            }),
+            Event::Survived => self.on_attempt(at, |held, _| {
+                if let Phase::Stopping { survivor, .. } = &mut held.phase {
+                    *survivor = true;
+                }
+            }),
+            Event::AttemptEnded { .. } => self.end_attempt(event, at),
+            Event::DeathProved { attempt, .. } => {
+                self.unproven.remove(attempt);
+            }
+        }
+    }
+
+    fn on_run(&mut self, change: impl FnOnce(&mut Run)) {
+        if let Some(run) = &mut self.run {
+            change(run);
+        }
+    }
+
+    fn on_attempt(&mut self, at: Timestamp, change: impl FnOnce(&mut Held, &Policy)) {
+        if let Some(Run { state: RunState::Held(held), .. }) = &mut self.run {
+            held.active_at = at;
+            change(held, &self.policy);
+        }
+    }
+
+    fn edit(&mut self, patch: &Patch) {
+        if let Some(priority) = patch.priority {
+            self.priority = priority;
+        }
+        if patch.clear.contains(&Clear::Assignee) {
+            self.assignee = None;
+        }
+        if let Some(assignee) = &patch.assignee {
+            self.assignee = Some(assignee.clone());
+        }
+        if let Some(capabilities) = &patch.capabilities {
+            self.capabilities = capabilities.clone();
+        }
+        if let Some(policy) = patch.policy {
+            self.policy = policy;
+        }
+        if let Some((contract, hash)) = &patch.contract {
+            self.contract = mark(contract, hash);
+        }
+    }
+
+    fn open(&mut self, opened: &Opened, at: Timestamp) {
+        self.runs = opened.number;
+        let state = match opened.due_at {
+            None => Idle::Queued,
+            Some(due_at) => Idle::Delayed { due_at, why: Delay::Scheduled },
+        };
+        self.run = Some(Run {
+            number: opened.number,
+            stage: opened.stage.clone(),
+            previous: opened.previous,
+            depth: opened.depth,
+            opened_at: at,
+            ready_at: at,
+            state: RunState::Idle(state),
+            tally: Tally::default(),
+            answer: None,
+            progress: Progress::default(),
+            starved: false,
+        });
+    }
+
+    fn finish(&mut self, finish: &Finish, result: Option<RunResult>, silent_end: bool) {
+        let Some(run) = self.run.take() else { return };
+        self.doubted |= *finish == Finish::Completed && result != Some(RunResult::Verified);
+        self.last = Some(Finished {
+            number: run.number,
+            stage: run.stage,
+            depth: run.depth,
+            finish: finish.clone(),
+            result,
+            silent_end,
+        });
+    }
+
+    fn requeue(&mut self, at: Timestamp) {
+        let Some(run) = &mut self.run else { return };
+        if let RunState::Idle(Idle::Blocked(block)) = &run.state {
+            self.recurrence.entry(block.why.kind()).or_default().cleared = true;
+            run.tally.forgive(block);
+        }
+        run.ready_at = at;
+        run.starved = false;
+        run.state = RunState::Idle(Idle::Queued);
+    }
+
+    fn claim(&mut self, event: &Event, at: Timestamp) {
+        let Event::Claimed { attempt, holder, mode, purpose, takes } = event else { return };
+        self.attempts = *attempt;
+        let Some(run) = &mut self.run else { return };
+        let (picked, submission, phase) = match &run.state {
+            RunState::Idle(Idle::Blocked(block)) => (Some(block.clone()), None, Phase::Leased),
+            RunState::Idle(Idle::Submitted(submission)) => {
+                (None, Some(*submission), Phase::Verifying { exited: true })
+            }
+            RunState::Idle(Idle::Queued | Idle::Delayed { .. }) | RunState::Held(_) => {
+                (None, None, Phase::Leased)
+            }
+        };
+        run.state = RunState::Held(Held {
+            attempt: *attempt,
+            holder: holder.clone(),
+            mode: *mode,
+            purpose: *purpose,
+            phase,
+            claimed_at: at,
+            active_at: at,
+            picked,
+            submission,
+            takes: takes.clone(),
+            armed: Armed::at_claim(&self.policy, *mode, *purpose, at),
+            effects: false,
+            rounds: 0,
+            spent_micros: 0,
+        });
+    }
+
+    fn answer(&mut self, version: u64, at: Timestamp) {
+        self.on_run(|run| run.answer = Some(Answer { given: version, mark: Mark::Sent }));
+        self.on_attempt(at, |held, policy| match &mut held.phase {
+            Phase::WaitingInput(_) => {
+                held.phase = Phase::Working;
+                held.rearm(policy, at);
+            }
+            Phase::Stopping { verdict: Outcome::Blocked { answered, .. }, .. } => *answered = true,
+            Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {}
+        });
+    }
+
+    fn end_attempt(&mut self, event: &Event, at: Timestamp) {
+        let Event::AttemptEnded { attempt, outcome, death, counts, then, .. } = event else {
+            return;
+        };
+        if *death == Some(Death::None) {
+            self.unproven.insert(*attempt);
+            self.generation += 1;
+            while self.unproven.len() > UNPROVEN_MAX {
+                self.unproven.pop_first();
+            }
+        }
+        let Some(run) = &mut self.run else { return };
+        let (picked, submission) = match &run.state {
+            RunState::Held(held) => (held.picked.clone(), held.submission),
+            RunState::Idle(_) => (None, None),
+        };
+        run.tally.count(*counts);
+        run.starved = false;
+        self.recur(picked.as_ref(), then);
+        let Some(run) = &mut self.run else { return };
+        match then {
+            Then::Queued => {
+                run.ready_at = at;
+                run.state = RunState::Idle(Idle::Queued);
+            }
+            Then::Delayed { due_at, why } => {
+                run.state = RunState::Idle(Idle::Delayed { due_at: *due_at, why: *why });
+            }
+            Then::Blocked { block, .. } => {
+                let raised = if block.raised == 0 { self.version } else { block.raised };
+                run.ready_at = block.at;
+                run.state = RunState::Idle(Idle::Blocked(Block { raised, ..block.clone() }));
+            }
+            Then::Submitted => {
+                let fresh = SubmissionMark { raised: self.version, attempt: *attempt };
+                run.ready_at = at;
+                run.state = RunState::Idle(Idle::Submitted(submission.unwrap_or(fresh)));
+            }
+            Then::Finished { finish, result } => {
+                let silent_end = *outcome == Outcome::EndedWithoutResult;
+                self.finish(finish, *result, silent_end);
+            }
+        }
+    }
+
+    /// A block that an attempt picked up is cleared, unless the run is parked as before.
+    fn recur(&mut self, picked: Option<&Block>, then: &Then) {
+        if let Then::Blocked { again: true, .. } = then {
+            return;
+        }
+        if let Some(block) = picked {
+            self.recurrence.entry(block.why.kind()).or_default().cleared = true;
+        }
+        if let Then::Blocked { block, again: false } = then {
+            let seen = self.recurrence.entry(block.why.kind()).or_default();
+            *seen = seen.raised_again();
+        }
+    }
+}
+
+impl Recurrence {
+    /// How it stands once the block is raised.
+    #[must_use]
+    pub fn raised_again(self) -> Self {
+        Self { cleared: false, count: self.count.saturating_add(u8::from(self.cleared)) }
+    }
+}
+
+impl Held {
+    /// After a wait, a watched agent is expected to speak again.
+    fn rearm(&mut self, policy: &Policy, at: Timestamp) {
+        let next = (self.mode == Mode::Supervised).then_some(Deadline::StreamIdle);
+        self.armed.only(next, policy, at);
+    }
+}
+
+impl Tally {
+    fn count(&mut self, counts: Counts) {
+        let bump = |count: &mut u8| *count = count.saturating_add(1);
+        match counts {
+            Counts::Nothing => return,
+            Counts::Try => {}
+            Counts::Fault => bump(&mut self.faults),
+            Counts::Continuation => bump(&mut self.continuations),
+            Counts::Loss => bump(&mut self.losses),
+        }
+        self.tries = self.tries.saturating_add(1);
+    }
+
+    /// Whoever unparks a run that reached a cap gives it the whole cap again.
+    fn forgive(&mut self, block: &Block) {
+        if let Why::Limit { cap } = &block.why {
+            match cap {
+                Cap::Continuations => self.continuations = 0,
+                Cap::Losses => self.losses = 0,
+                Cap::Tries => self.tries = 0,
+            }
+        }
+    }
+}
+
+impl Progress {
+    fn add(&mut self, report: &Report) {
+        let add = |total: &mut u32, more: usize| {
+            *total = total.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        };
+        add(&mut self.done, report.done.len());
+        add(&mut self.failed, report.failed.len());
+    }
+}

@@ -1,0 +1,179 @@
+//! What must be true before a run counts as complete, and the proof of it, as data.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Digest, LineId};
+use crate::limits::{ARTIFACTS_MAX, LINES_MAX};
+use crate::refusal::{Missing, Refusal};
+use crate::text::{Line, Reason};
+use crate::time::{Millis, Timestamp};
+
+/// Lines that must hold; an empty contract proves nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    #[serde(default)]
+    pub lines: BTreeMap<LineId, Term>,
+}
+
+/// One line of a contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Term {
+    /// A file must be there, made or changed by this attempt.
+    Artifact {
+        path: Line,
+        #[serde(default)]
+        bytes_min: u64,
+    },
+    /// A command must succeed.
+    Gate { command: Line, timeout: Millis },
+    /// Something must be true, by a command or by a reviewer's word.
+    Criterion {
+        text: Line,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<Line>,
+    },
+    /// Somebody else must agree.
+    Review,
+}
+
+/// What the flow remembers of the contract: that there is one, and which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContractMark {
+    pub hash: Digest,
+    pub lines: u16,
+}
+
+/// What a completion pins; it never changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Line>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Digest>,
+}
+
+/// One artifact of a submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// Where it was, relative to the root.
+    pub path: Line,
+    pub digest: Digest,
+    pub bytes: u64,
+}
+
+/// What the flow remembers of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmissionMark {
+    /// The version of the task whose entry holds it.
+    pub raised: u64,
+    pub attempt: u32,
+}
+
+/// The proof of one line for one submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    pub line: LineId,
+    pub finding: Finding,
+    pub at: Timestamp,
+}
+
+/// Whether a line holds, and by what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found", deny_unknown_fields)]
+pub enum Finding {
+    /// It holds.
+    Holds {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Digest>,
+    },
+    /// It does not.
+    Fails {
+        reason: Reason,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Digest>,
+    },
+    /// A person vouches for it.
+    Waived { reason: Reason },
+}
+
+impl Contract {
+    /// Whether it is within bounds.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.lines.len() > LINES_MAX {
+            return Err(Refusal::too_many("contract.lines", LINES_MAX));
+        }
+        for (name, term) in &self.lines {
+            if let Term::Artifact { path, .. } = term {
+                check_path(name, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every line that the submission leaves open and that can be told without running anything.
+    #[must_use]
+    pub fn missing(&self, submission: &Submission) -> Vec<Missing> {
+        self.lines
+            .iter()
+            .filter_map(|(line, term)| match term {
+                Term::Artifact { path, bytes_min } => {
+                    let found = submission.artifacts.iter().find(|a| a.path == *path);
+                    let code = match found {
+                        None => "artifact_missing",
+                        Some(artifact) if artifact.bytes == 0 => "artifact_empty",
+                        Some(artifact) if artifact.bytes < *bytes_min => "artifact_too_small",
+                        Some(_) => return None,
+                    };
+                    Some(Missing { line: line.clone(), code, path: path.to_string() })
+                }
+                Term::Gate { .. } | Term::Criterion { .. } | Term::Review => None,
+            })
+            .collect()
+    }
+
+    /// Whether the receipts prove every line, and which do not hold.
+    #[must_use]
+    pub fn failing<'a>(&'a self, receipts: &'a [Receipt]) -> Vec<&'a LineId> {
+        let holds = |line: &LineId| {
+            let mut of_line = receipts.iter().filter(|receipt| receipt.line == *line).peekable();
+            of_line.peek().is_some()
+                && of_line.all(|receipt| match receipt.finding {
+                    Finding::Holds { .. } | Finding::Waived { .. } => true,
+                    Finding::Fails { .. } => false,
+                })
+        };
+        self.lines.keys().filter(|line| !holds(line)).collect()
+    }
+}
+
+impl Submission {
+    /// Whether it is within bounds and its paths stay inside the root.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.artifacts.len() > ARTIFACTS_MAX {
+            return Err(Refusal::too_many("submission.artifacts", ARTIFACTS_MAX));
+        }
+        self.artifacts.iter().try_for_each(|artifact| check_path("artifacts.path", &artifact.path))
+    }
+}
+
+/// A path that cannot leave its root however it is joined to it.
+fn check_path(field: impl ToString, path: &Line) -> Result<(), Refusal> {
+    let text = path.as_str();
+    let inside = !text.contains('\\')
+        && text.chars().all(|c| !c.is_control())
+        && text.split('/').all(|part| !matches!(part, "" | "." | "..") && part.len() <= 255);
+    if inside {
+        return Ok(());
+    }
+    let rule = "must be a relative path without empty, `.` or `..` parts and without backslashes";
+    Err(Refusal::Invalid { field: field.to_string(), rule: rule.into() })
+}

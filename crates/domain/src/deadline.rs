@@ -1,0 +1,147 @@
+//! Phase deadlines as data: armed by the report that starts them, disarmed by the one that
+//! answers them, gone with the attempt.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Policy;
+use crate::run::{Mode, Purpose};
+use crate::time::{Millis, Timestamp};
+
+/// What may take too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deadline {
+    /// From the claim to a running process.
+    ProcessStart,
+    /// From the process to the prompt being written.
+    PromptWrite,
+    /// From the prompt to any event of the agent.
+    FirstEvent,
+    /// From the prompt to an event that a person would see.
+    FirstVisibleEvent,
+    /// Between two events while no tool runs.
+    StreamIdle,
+    /// While a tool runs.
+    ToolIdle,
+    /// While a question is open.
+    UserInput,
+    /// From the order to stop until death is proved.
+    Cleanup,
+    /// The attempt as a whole.
+    WallClock,
+}
+
+/// What a supervisor saw of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sight {
+    /// The process runs.
+    ProcessStarted,
+    /// The prompt is written.
+    PromptWritten,
+    /// The agent spoke.
+    FirstEvent,
+    /// The agent said something visible.
+    FirstVisibleEvent,
+    /// The agent goes on speaking.
+    Streaming,
+    /// A tool began.
+    ToolStarted,
+    /// A tool ended.
+    ToolFinished,
+}
+
+impl Sight {
+    /// After this an attempt may have had effects: a timeout is no longer safe to retry blindly.
+    #[must_use]
+    pub fn may_have_effects(self) -> bool {
+        match self {
+            Self::FirstVisibleEvent | Self::ToolStarted | Self::ToolFinished => true,
+            Self::ProcessStarted | Self::PromptWritten | Self::FirstEvent | Self::Streaming => {
+                false
+            }
+        }
+    }
+}
+
+/// The deadlines that run now; the list is closed, so it cannot grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Armed(BTreeMap<Deadline, Timestamp>);
+
+impl Armed {
+    /// The deadlines of a fresh attempt.
+    #[must_use]
+    pub fn at_claim(policy: &Policy, mode: Mode, purpose: Purpose, now: Timestamp) -> Self {
+        let mut armed = Self::default();
+        armed.arm(Deadline::WallClock, now + policy.wall);
+        if (mode, purpose) == (Mode::Supervised, Purpose::Work) {
+            armed.arm(Deadline::ProcessStart, now + allowed(Deadline::ProcessStart, policy));
+        }
+        armed
+    }
+
+    /// Moves the deadlines on by what was seen.
+    pub fn see(&mut self, sight: Sight, policy: &Policy, now: Timestamp) {
+        use Deadline::{
+            FirstEvent, FirstVisibleEvent, ProcessStart, PromptWrite, StreamIdle, ToolIdle,
+        };
+        let (answered, started): (&[Deadline], &[Deadline]) = match sight {
+            Sight::ProcessStarted => (&[ProcessStart], &[PromptWrite]),
+            Sight::PromptWritten => {
+                (&[ProcessStart, PromptWrite], &[FirstEvent, FirstVisibleEvent])
+            }
+            Sight::FirstEvent => (&[ProcessStart, PromptWrite, FirstEvent], &[StreamIdle]),
+            Sight::FirstVisibleEvent => {
+                (&[ProcessStart, PromptWrite, FirstEvent, FirstVisibleEvent], &[StreamIdle])
+            }
+            // While a tool runs, its own deadline counts.
+            Sight::Streaming if self.0.contains_key(&ToolIdle) => (&[], &[]),
+            Sight::Streaming => (&[FirstEvent], &[StreamIdle]),
+            Sight::ToolStarted => (&[FirstEvent, FirstVisibleEvent, StreamIdle], &[ToolIdle]),
+            Sight::ToolFinished => (&[ToolIdle], &[StreamIdle]),
+        };
+        for deadline in answered {
+            self.0.remove(deadline);
+        }
+        for deadline in started {
+            self.arm(*deadline, now + allowed(*deadline, policy));
+        }
+    }
+
+    /// Only this deadline and the wall clock count from now on: the agent itself is not expected
+    /// to show life while it waits, is verified or is stopped.
+    pub fn only(&mut self, deadline: Option<Deadline>, policy: &Policy, now: Timestamp) {
+        self.0.retain(|armed, _| *armed == Deadline::WallClock);
+        if let Some(deadline) = deadline {
+            self.arm(deadline, now + allowed(deadline, policy));
+        }
+    }
+
+    fn arm(&mut self, deadline: Deadline, at: Timestamp) {
+        self.0.insert(deadline, at);
+    }
+
+    /// The deadline that ends first.
+    #[must_use]
+    pub fn first(&self) -> Option<(Deadline, Timestamp)> {
+        self.0.iter().map(|(deadline, at)| (*deadline, *at)).min_by_key(|(_, at)| *at)
+    }
+}
+
+/// How long each deadline allows.
+#[must_use]
+pub fn allowed(deadline: Deadline, policy: &Policy) -> Millis {
+    match deadline {
+        Deadline::ProcessStart => Millis(15_000),
+        Deadline::PromptWrite => Millis(5_000),
+        Deadline::FirstEvent => Millis(90_000),
+        Deadline::FirstVisibleEvent | Deadline::StreamIdle => Millis(120_000),
+        Deadline::ToolIdle => Millis(300_000),
+        Deadline::UserInput => policy.input,
+        Deadline::Cleanup => Millis(2_000),
+        Deadline::WallClock => policy.wall,
+    }
+}

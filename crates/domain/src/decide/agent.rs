@@ -1,0 +1,185 @@
+//! What the agent of an attempt may say.
+
+use crate::command::{Agent, Note, Report};
+use crate::contract::Submission;
+use crate::event::Event;
+use crate::limits::{EVIDENCE_MAX, ITEMS_MAX};
+use crate::refusal::Refusal;
+use crate::run::{Block, Fault, Mode, Outcome, Phase, Purpose, RunResult, Why};
+use crate::scene::{Decision, LeaseChange, Scene};
+use crate::text::{Line, Reason, Summary};
+use crate::time::{Millis, Timestamp};
+
+use super::ending::{Sentence, conclude, finish_attempt};
+use super::{Grip, graph};
+use crate::event::Then;
+use crate::run::Counts;
+
+/// The longest that an agent may park a run by time alone.
+const TRANSIENT_MAX: Millis = Millis::hours(24 * 30);
+
+pub(super) fn decide(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    says: &Agent,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    match grip.held.purpose {
+        Purpose::Work | Purpose::Merge => {}
+        Purpose::Verify | Purpose::Probe => {
+            return Err(Refusal::NotForYou { why: "this attempt only verifies or probes" });
+        }
+    }
+    speaks(grip, says)?;
+    let mut decision = match says {
+        Agent::Begin => Decision::default(),
+        Agent::Progress(report) => progress(report)?,
+        Agent::Checkpoint(note) => checkpoint(grip, note)?,
+        Agent::Ask(question) => Decision::of(vec![Event::Asked { question: question.clone() }]),
+        Agent::Receive(mark) => match grip.run.answer {
+            Some(answer) if answer.mark < *mark => {
+                Decision::of(vec![Event::AnswerMarked { mark: *mark }])
+            }
+            Some(_) | None => Decision::default(),
+        },
+        Agent::Block { why, reason, condition } => {
+            block(scene, grip, why, (reason, condition.as_ref()), now)?
+        }
+        Agent::Fail { code, reason } => {
+            let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Agent };
+            conclude(scene, grip, Sentence::new(outcome, Some(reason.clone())), now)
+        }
+        Agent::Complete { summary, submission } => {
+            complete(scene, grip, summary.as_ref(), submission, now)?
+        }
+    };
+    if grip.held.phase == Phase::Leased {
+        decision.events.insert(0, Event::Began);
+    }
+    // Every accepted call of a solo agent shows that it lives.
+    if grip.held.mode == Mode::Solo && decision.lease.is_none() {
+        let length = grip.lease.length;
+        decision.lease = Some(LeaseChange::Renew { expires_at: now + length, length });
+    }
+    Ok(decision)
+}
+
+/// An agent that has submitted, or is being stopped, has had its word; it may still leave notes.
+fn speaks(grip: &Grip<'_>, says: &Agent) -> Result<(), Refusal> {
+    let state = grip.held.phase.word();
+    match (&grip.held.phase, says) {
+        (Phase::Leased | Phase::Working, _) => Ok(()),
+        (Phase::WaitingInput(_), Agent::Ask(_)) => Err(Refusal::WrongState { state }),
+        (Phase::WaitingInput(_), _) => Ok(()),
+        (Phase::Verifying { .. }, Agent::Checkpoint(_) | Agent::Begin | Agent::Receive(_)) => {
+            Ok(())
+        }
+        (Phase::Verifying { .. } | Phase::Stopping { .. }, _) => Err(Refusal::WrongState { state }),
+    }
+}
+
+fn progress(report: &Report) -> Result<Decision, Refusal> {
+    if report.done.len() + report.failed.len() > ITEMS_MAX {
+        return Err(Refusal::too_many("items", ITEMS_MAX));
+    }
+    if *report == Report::default() {
+        let rule = "must say something: a summary, a cursor or items";
+        return Err(Refusal::Invalid { field: "progress".into(), rule: rule.into() });
+    }
+    Ok(Decision::of(vec![Event::Progressed { report: report.clone() }]))
+}
+
+fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
+    if note.evidence.len() > EVIDENCE_MAX {
+        return Err(Refusal::too_many("evidence", EVIDENCE_MAX));
+    }
+    if note.git.len() > EVIDENCE_MAX {
+        return Err(Refusal::too_many("git", EVIDENCE_MAX));
+    }
+    let number = grip.flow.checkpoints + 1;
+    Ok(Decision::of(vec![Event::Checkpointed { number, note: Box::new(note.clone()) }]))
+}
+
+fn block(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    why: &Why,
+    (reason, condition): (&Reason, Option<&Line>),
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    let refuse =
+        |field: &str, rule: &str| Err(Refusal::Invalid { field: field.into(), rule: rule.into() });
+    let mut edge = None;
+    match why {
+        Why::NeedsInput | Why::Capability { .. } => {}
+        Why::Transient { until } if *until <= now || *until > now + TRANSIENT_MAX => {
+            return refuse("until", "must be in the future, at most 30 days away");
+        }
+        Why::Transient { .. } => {}
+        Why::Dependency { on } => {
+            if !scene.around.dependencies.contains(on) {
+                let met = graph::check_edge(scene.around, &grip.flow.project, grip.flow.id, *on)?;
+                edge = Some(Event::DependencyAdded { on: *on, met });
+            }
+            if !edge.as_ref().map_or_else(|| grip.flow.waits_for.contains_key(on), is_open) {
+                return refuse("on", "is done already: there is nothing to wait for");
+            }
+        }
+        Why::Limit { .. } => return refuse("why", "limit is raised by the rules alone"),
+    }
+    let block = Block {
+        why: why.clone(),
+        at: now,
+        raised: 0,
+        sticky: false,
+        condition: condition.is_some(),
+    };
+    let sentence = Sentence {
+        outcome: Outcome::Blocked { block, answered: false },
+        reason: Some(reason.clone()),
+        condition: condition.cloned(),
+    };
+    let mut decision = conclude(scene, grip, sentence, now);
+    decision.events.splice(0..0, edge);
+    Ok(decision)
+}
+
+fn is_open(edge: &Event) -> bool {
+    matches!(edge, Event::DependencyAdded { met: false, .. })
+}
+
+/// The agent's word is never a gate: with lines to check, the run is only submitted.
+fn complete(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    summary: Option<&Summary>,
+    submission: &Submission,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    submission.check()?;
+    let submitted = Event::Submitted { summary: summary.cloned(), submission: submission.clone() };
+    let done = Outcome::Completed { result: RunResult::Unverified };
+    let Some(mark) = &grip.flow.contract else {
+        let mut decision = conclude(scene, grip, Sentence::new(done, None), now);
+        if summary.is_some() || *submission != Submission::default() {
+            decision.events.insert(0, submitted);
+        }
+        return Ok(decision);
+    };
+    if submission.contract.as_ref().is_some_and(|hash| *hash != mark.hash) {
+        return Err(Refusal::ContractChanged);
+    }
+    let brief = scene.task.and_then(|task| task.brief.as_ref());
+    let missing = brief.map(|brief| brief.contract.missing(submission)).unwrap_or_default();
+    if !missing.is_empty() {
+        return Err(Refusal::Incomplete { missing });
+    }
+    if grip.held.mode == Mode::Supervised {
+        return Ok(Decision::of(vec![submitted]));
+    }
+    let sentence = Sentence::new(done, None);
+    let then = (Counts::Try, Then::Submitted);
+    let mut decision = finish_attempt(scene, grip, sentence, None, then, now);
+    decision.events.insert(0, submitted);
+    Ok(decision)
+}

@@ -1,0 +1,133 @@
+//! Who may hold a run next.
+
+use crate::command::Claim;
+use crate::event::Event;
+use crate::lane::{Lane, Sort};
+use crate::policy::lease_is_bounded;
+use crate::pool::{PoolMove, PoolName, Take};
+use crate::refusal::Refusal;
+use crate::run::{Idle, Purpose, Run, RunState};
+use crate::scene::{Decision, Lease, LeaseChange, Scene};
+use crate::task::{Flow, Impediment};
+use crate::time::Timestamp;
+
+use super::attempt_id;
+
+pub(super) fn claim(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    wish: &Claim,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    let length = wish.lease.unwrap_or(flow.policy.lease);
+    if !lease_is_bounded(length) {
+        return Err(Refusal::Invalid { field: "lease".into(), rule: "must be 1 s to 24 h".into() });
+    }
+    let run = claimable(flow)?;
+    let lanes = flow.lanes();
+    let lane = lanes
+        .iter()
+        .find(|lane| lane.admits(&wish.claimant))
+        .ok_or_else(|| not_for_you(flow, run, wish))?;
+    let takes = afford(scene, flow, lane, wish, now)?;
+    let attempt = flow.attempts + 1;
+    let claimed = Event::Claimed {
+        attempt,
+        holder: wish.claimant.principal.clone(),
+        mode: wish.claimant.mode,
+        purpose: purpose(lane.sort),
+        takes: takes.clone(),
+    };
+    let lease = Lease {
+        attempt,
+        holder: wish.claimant.principal.clone(),
+        nonce: wish.nonce,
+        expires_at: now + length,
+        length,
+    };
+    Ok(Decision {
+        events: vec![claimed],
+        lease: Some(LeaseChange::Grant(lease)),
+        pools: takes.into_iter().map(PoolMove::Take).collect(),
+        reactions: vec![],
+    })
+}
+
+fn purpose(sort: Sort) -> Purpose {
+    match sort {
+        Sort::Ready | Sort::Blocked { .. } => Purpose::Work,
+        Sort::Probe => Purpose::Probe,
+        Sort::Submitted => Purpose::Verify,
+    }
+}
+
+/// The run, if it is one that anybody may claim.
+fn claimable(flow: &Flow) -> Result<&Run, Refusal> {
+    if flow.ending().is_some() {
+        return Err(Refusal::Ended);
+    }
+    match flow.impediment() {
+        None => {}
+        Some(Impediment::Draft) => return Err(Refusal::Draft),
+        Some(Impediment::Approval) => return Err(Refusal::ApprovalPending),
+        Some(Impediment::Held(hold)) => return Err(Refusal::OnHold { hold }),
+        Some(Impediment::Dependency(on)) => return Err(Refusal::DependencyOpen { on }),
+    }
+    let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+    match &run.state {
+        RunState::Held(held) => Err(Refusal::Held { attempt: attempt_id(flow, held) }),
+        RunState::Idle(Idle::Delayed { due_at, .. }) => Err(Refusal::NotDue { due_at: *due_at }),
+        RunState::Idle(Idle::Queued | Idle::Blocked(_) | Idle::Submitted(_)) => Ok(run),
+    }
+}
+
+fn not_for_you(flow: &Flow, run: &Run, wish: &Claim) -> Refusal {
+    let claimant = &wish.claimant;
+    if flow.assignee.as_ref().is_some_and(|only| *only != claimant.principal) {
+        return Refusal::NotForYou { why: "it is assigned to somebody else" };
+    }
+    if !flow.capabilities.is_subset(&claimant.capabilities) {
+        return Refusal::NotForYou { why: "it needs a capability that the claimer does not have" };
+    }
+    match &run.state {
+        RunState::Idle(Idle::Blocked(block)) if block.sticky => Refusal::PersonNeeded,
+        RunState::Idle(Idle::Blocked(_)) => {
+            Refusal::NotForYou { why: "it is blocked and not for this claimer to pick up" }
+        }
+        RunState::Idle(Idle::Submitted(_)) => Refusal::NotForYou { why: "it waits for a verifier" },
+        RunState::Idle(Idle::Queued | Idle::Delayed { .. }) | RunState::Held(_) => {
+            Refusal::NotForYou { why: "it is not what the claimer asked for" }
+        }
+    }
+}
+
+/// What the attempt takes from pools, if all of them admit it.
+fn afford(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    lane: &Lane,
+    wish: &Claim,
+    now: Timestamp,
+) -> Result<Vec<Take>, Refusal> {
+    for gate in lane.gates() {
+        if scene.pools.get(&gate).is_some_and(|pool| !pool.is_open(now)) {
+            return Err(Refusal::Paused { pool: gate.to_string() });
+        }
+    }
+    let mut takes = lane.takes(&wish.claimant);
+    if lane.budget_micros > 0 {
+        takes.push(Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros });
+    }
+    for take in &takes {
+        let Some(pool) = scene.pools.get(&take.pool) else { continue };
+        if !pool.is_open(now) {
+            return Err(Refusal::Paused { pool: take.pool.to_string() });
+        }
+        if !pool.admits(take.amount, now) {
+            let own = matches!(take.pool, PoolName::Holder(_));
+            let held = scene.around.holding.filter(|_| own);
+            return Err(Refusal::PoolFull { pool: take.pool.to_string(), held });
+        }
+    }
+    Ok(takes)
+}

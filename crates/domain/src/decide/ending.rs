@@ -1,0 +1,356 @@
+//! How attempts end, what that costs the run, and what follows for the task and for others.
+//!
+//! Kill, prove dead, then finish: a watched attempt first enters `stopping`, and its verdict
+//! counts once its supervisor proved its death. A solo attempt has no process and ends at once.
+
+use crate::deadline::Deadline;
+use crate::event::{Event, Opened, Then};
+use crate::ids::StageName;
+use crate::limits::RECURRENCE_MAX;
+use crate::pool::{PoolMove, PoolName};
+use crate::project::PassedBy;
+use crate::reaction::{Cause, Reaction};
+use crate::run::{
+    Block, Cap, Certainty, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase,
+    Purpose, RunResult, Why,
+};
+use crate::scene::{Decision, LeaseChange, Scene};
+use crate::task::{Ending, Flow, Hold, Kind, Owed};
+use crate::text::{Code, Line, Reason};
+use crate::time::Timestamp;
+
+use super::Grip;
+
+/// A verdict on an attempt, with the words that go with it.
+pub(super) struct Sentence {
+    pub(super) outcome: Outcome,
+    pub(super) reason: Option<Reason>,
+    pub(super) condition: Option<Line>,
+}
+
+impl Sentence {
+    pub(super) fn new(outcome: Outcome, reason: Option<Reason>) -> Self {
+        Self { outcome, reason, condition: None }
+    }
+}
+
+/// Ends a solo attempt at once; a watched one is stopped first.
+pub(super) fn conclude(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    sentence: Sentence,
+    now: Timestamp,
+) -> Decision {
+    match grip.held.mode {
+        Mode::Solo => end(scene, grip, sentence, None, now),
+        Mode::Supervised => Decision::of(vec![Event::Stopping {
+            verdict: sentence.outcome,
+            reason: sentence.reason,
+            condition: sentence.condition,
+        }]),
+    }
+}
+
+/// Ends an attempt for good.
+pub(super) fn end(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    sentence: Sentence,
+    death: Option<Death>,
+    now: Timestamp,
+) -> Decision {
+    let (counts, then) = consequence(grip, &sentence.outcome, now);
+    finish_attempt(scene, grip, sentence, death, (counts, then), now)
+}
+
+/// Ends an attempt with a consequence that the caller has worked out.
+pub(super) fn finish_attempt(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    sentence: Sentence,
+    death: Option<Death>,
+    (counts, then): (Counts, Then),
+    now: Timestamp,
+) -> Decision {
+    let flow = grip.flow;
+    let ended = Event::AttemptEnded {
+        attempt: grip.held.attempt,
+        certainty: certainty(grip.held, &sentence.outcome),
+        outcome: sentence.outcome,
+        reason: sentence.reason,
+        condition: sentence.condition,
+        death,
+        counts,
+        then: then.clone(),
+    };
+    let mut decision = Decision {
+        events: vec![ended],
+        lease: Some(LeaseChange::Drop),
+        pools: give_back(grip.held),
+        reactions: vec![],
+    };
+    match (&flow.owed, &then) {
+        (Some(Owed::Close(ending)), Then::Finished { .. }) => {
+            close(scene, flow, ending, &mut decision);
+        }
+        (Some(Owed::Close(ending)), _) => {
+            decision.events.push(Event::RunFinished { finish: Finish::Cancelled, reason: None });
+            close(scene, flow, ending, &mut decision);
+        }
+        (_, Then::Finished { finish: Finish::Completed, result }) => {
+            let doubted = flow.doubted || *result != Some(RunResult::Verified);
+            pass(scene, flow, &grip.run.stage, doubted, &mut decision);
+        }
+        (_, Then::Finished { finish: Finish::Failed { .. }, .. } | Then::Blocked { .. }) => {
+            wake(flow, false, &mut decision);
+        }
+        (
+            _,
+            Then::Finished { finish: Finish::Cancelled, .. }
+            | Then::Queued
+            | Then::Delayed { .. }
+            | Then::Submitted,
+        ) => {}
+    }
+    let _ = now;
+    decision
+}
+
+fn give_back(held: &Held) -> Vec<PoolMove> {
+    let back = |take: &crate::pool::Take| PoolMove::Return {
+        take: take.clone(),
+        spent: if matches!(take.pool, PoolName::Budget(_)) { held.spent_micros } else { 0 },
+    };
+    held.takes.iter().map(back).collect()
+}
+
+/// The stage is passed: go on, or owe it while something stops the task.
+fn pass(scene: &Scene<'_>, flow: &Flow, stage: &StageName, doubted: bool, decision: &mut Decision) {
+    let by_person =
+        scene.project.stage(stage).is_some_and(|spec| spec.passed_by == PassedBy::Person);
+    if by_person && !flow.holds.review {
+        decision.events.push(Event::HoldSet { hold: Hold::Review, on: true, reason: None });
+    }
+    if by_person || !flow.holds.are_none() {
+        decision.events.push(Event::Owing { owed: Owed::Advance });
+        return;
+    }
+    advance(scene, flow, Some(stage), doubted, decision);
+}
+
+/// Goes on to the stage after `from`, or to the first one, or to the end.
+pub(super) fn advance(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    from: Option<&StageName>,
+    doubted: bool,
+    decision: &mut Decision,
+) {
+    let next = match from {
+        None => scene.project.first(),
+        Some(stage) => scene.project.after(stage),
+    };
+    match next {
+        Some(spec) => {
+            let run = open(flow, &spec.name);
+            decision.events.push(Event::Moved { to: Some(spec.name.clone()), run, doubted });
+        }
+        None => close(scene, flow, &Ending::Done { verified: !doubted }, decision),
+    }
+}
+
+/// The pass that begins with entering a stage; an epic has none.
+pub(super) fn open(flow: &Flow, stage: &StageName) -> Option<Opened> {
+    (flow.kind != Kind::Epic).then(|| Opened {
+        number: flow.runs + 1,
+        stage: stage.clone(),
+        previous: None,
+        depth: 0,
+        due_at: None,
+    })
+}
+
+/// Ends the task and tells everybody who waits for that.
+pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &mut Decision) {
+    decision.events.push(Event::Ended { ending: ending.clone() });
+    let met = ending.satisfies();
+    let tell = |to, cause| Reaction { to, from: flow.id, cause };
+    let dependants = scene.around.dependants.iter();
+    decision.reactions.extend(
+        dependants
+            .map(|to| tell(*to, Cause::DependencySettled { met }))
+            .chain(flow.parent().map(|to| tell(to, Cause::ChildSettled))),
+    );
+    wake(flow, true, decision);
+}
+
+/// Tells the task whose agent made this one.
+fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
+    if let Some(to) = flow.creator_task {
+        decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended } });
+    }
+}
+
+/// What an ending costs the run, and what becomes of it.
+fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then) {
+    let finished = |finish| Then::Finished { finish, result: None };
+    match outcome {
+        Outcome::Cancelled => (Counts::Try, finished(Finish::Cancelled)),
+        Outcome::Failed { code, fault: Fault::Forced } => {
+            (Counts::Try, finished(Finish::Failed { code: code.clone() }))
+        }
+        Outcome::Completed { .. }
+        | Outcome::Failed { .. }
+        | Outcome::Blocked { .. }
+        | Outcome::Released { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::EndedWithoutResult => match grip.held.purpose {
+            Purpose::Work | Purpose::Merge => of_work(grip, outcome, now),
+            // Whoever tried the condition is gone: the run is parked as before.
+            Purpose::Probe => match &grip.held.picked {
+                Some(block) => (Counts::Nothing, parked_again(block)),
+                None => (Counts::Nothing, Then::Queued),
+            },
+            // A verifier that dies leaves the run as it was submitted.
+            Purpose::Verify => loss(grip, Then::Submitted, now),
+        },
+    }
+}
+
+fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then) {
+    let again = grip.held.picked.as_ref().map(parked_again);
+    match outcome {
+        Outcome::Completed { result } => {
+            (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
+        }
+        Outcome::Failed { code, fault: Fault::Agent } => fault(grip, code, None, now),
+        Outcome::Failed { fault: Fault::Infrastructure, .. } => {
+            let losses = grip.run.tally.losses.saturating_add(1);
+            loss(grip, back_off(grip, losses, now), now)
+        }
+        Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
+        Outcome::Blocked { block, answered: false } => {
+            let block = with_recurrence(grip.flow, block);
+            (Counts::Try, Then::Blocked { block, again: false })
+        }
+        Outcome::Released { until } => {
+            let wait = until.filter(|until| *until > now);
+            let delayed = |due_at| Then::Delayed { due_at, why: Delay::RateLimit };
+            let then = again.unwrap_or_else(|| wait.map_or(Then::Queued, delayed));
+            within_tries(grip, Counts::Try, then, now)
+        }
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
+        Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
+        Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
+            let losses = grip.run.tally.losses.saturating_add(1);
+            loss(grip, back_off(grip, losses, now), now)
+        }
+        Outcome::TimedOut { .. } if grip.held.mode == Mode::Solo => {
+            continuation(grip, again.unwrap_or(Then::Queued), now)
+        }
+        Outcome::TimedOut { deadline } => fault(grip, &timeout_code(*deadline), None, now),
+        Outcome::EndedWithoutResult => continuation(grip, again.unwrap_or(Then::Queued), now),
+        Outcome::Cancelled | Outcome::Failed { fault: Fault::Forced, .. } => {
+            (Counts::Try, Then::Finished { finish: Finish::Cancelled, result: None })
+        }
+    }
+}
+
+fn parked_again(block: &Block) -> Then {
+    Then::Blocked { block: block.clone(), again: true }
+}
+
+/// The agent's fault: try again after a pause, until there were enough of them.
+pub(super) fn fault(
+    grip: &Grip<'_>,
+    code: &Code,
+    result: Option<RunResult>,
+    now: Timestamp,
+) -> (Counts, Then) {
+    let faults = grip.run.tally.faults.saturating_add(1);
+    if faults >= grip.flow.policy.attempts_max {
+        let finish = Finish::Failed { code: code.clone() };
+        return (Counts::Fault, Then::Finished { finish, result });
+    }
+    // Rejected work is taken up again at once: the evidence is the pause.
+    let then = if result.is_some() { Then::Queued } else { back_off(grip, faults, now) };
+    within_tries(grip, Counts::Fault, then, now)
+}
+
+fn back_off(grip: &Grip<'_>, failures: u8, now: Timestamp) -> Then {
+    let pause = grip.flow.policy.pause(grip.flow.id, grip.held.attempt, failures);
+    Then::Delayed { due_at: now + pause, why: Delay::Backoff }
+}
+
+fn loss(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
+    if grip.run.tally.losses.saturating_add(1) >= grip.flow.policy.losses_max {
+        return (Counts::Loss, limit(grip.flow, Cap::Losses, now));
+    }
+    within_tries(grip, Counts::Loss, then, now)
+}
+
+fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
+    if grip.run.tally.continuations >= grip.flow.policy.continuations_max {
+        return (Counts::Continuation, limit(grip.flow, Cap::Continuations, now));
+    }
+    within_tries(grip, Counts::Continuation, then, now)
+}
+
+fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
+    if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
+        return (counts, limit(grip.flow, Cap::Tries, now));
+    }
+    (counts, then)
+}
+
+fn limit(flow: &Flow, cap: Cap, now: Timestamp) -> Then {
+    let block =
+        Block { why: Why::Limit { cap }, at: now, raised: 0, sticky: false, condition: false };
+    Then::Blocked { block: with_recurrence(flow, &block), again: false }
+}
+
+/// The same kind of block that came back too often is for a person alone.
+fn with_recurrence(flow: &Flow, block: &Block) -> Block {
+    let seen = flow.recurrence.get(&block.why.kind()).copied().unwrap_or_default();
+    Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
+}
+
+fn timeout_code(deadline: Deadline) -> Code {
+    let word = match deadline {
+        Deadline::ProcessStart => "process_start_timeout",
+        Deadline::PromptWrite => "prompt_write_timeout",
+        Deadline::FirstEvent => "first_event_timeout",
+        Deadline::FirstVisibleEvent => "first_visible_event_timeout",
+        Deadline::StreamIdle => "stream_idle_timeout",
+        Deadline::ToolIdle => "tool_idle_timeout",
+        Deadline::UserInput => "user_input_timeout",
+        Deadline::Cleanup => "cleanup_timeout",
+        Deadline::WallClock => "wall_clock_timeout",
+    };
+    code(word)
+}
+
+/// A code that the rules themselves give.
+pub(super) fn code(word: &'static str) -> Code {
+    Code::new("code", word).expect("the rules' own codes are short words")
+}
+
+/// What is known of the effects of an attempt that ended so.
+fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
+    let begun = held.phase != Phase::Leased;
+    match outcome {
+        Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
+        Outcome::Failed { .. } => Certainty::Failed,
+        Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
+        Outcome::TimedOut { .. } if !held.effects && held.mode == Mode::Supervised => {
+            Certainty::NotStarted
+        }
+        Outcome::Released { .. }
+        | Outcome::Cancelled
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::EndedWithoutResult => Certainty::Unknown,
+    }
+}

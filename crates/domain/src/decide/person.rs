@@ -1,0 +1,314 @@
+//! What a person may do to a task.
+
+use crate::command::{Patch, Person};
+use crate::event::{Event, Opened, Requeue};
+use crate::ids::{StageName, TaskId};
+use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, LINEAGE_MAX};
+use crate::refusal::Refusal;
+use crate::run::{BlockKind, Cap, Fault, Finish, Idle, Mode, Outcome, Phase, RunState, Tally, Why};
+use crate::scene::{Decision, Scene};
+use crate::task::{Approval, Ending, Flow, Hold, Owed, Stage};
+use crate::text::{Code, Message, Reason};
+use crate::time::Timestamp;
+
+use super::ending::{self, Sentence, conclude};
+use super::{attempt_id, graph, present};
+
+type Decided = Result<Decision, Refusal>;
+
+pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timestamp) -> Decided {
+    if flow.ending().is_some() && !matches!(says, Person::Archive) {
+        return Err(Refusal::Ended);
+    }
+    match says {
+        Person::Edit(patch) => edit(flow, patch),
+        Person::Publish if flow.draft => happened(Event::Published),
+        Person::Publish => nothing(),
+        Person::Approve => match flow.approval {
+            Approval::Pending => happened(Event::Approved),
+            Approval::Approved => nothing(),
+            Approval::NotRequired => Err(Refusal::WrongState { state: "not awaiting approval" }),
+        },
+        Person::Move { to, start_at } => shift(scene, flow, to.as_ref(), *start_at, now),
+        Person::Hold { hold, on, reason } => set_hold(scene, flow, *hold, *on, reason),
+        Person::Close(ending) => close(scene, flow, ending, now),
+        Person::Archive => match &flow.stage {
+            Stage::Ended(_) => happened(Event::Archived),
+            Stage::Archived(_) => nothing(),
+            Stage::Backlog | Stage::Working(_) => Err(Refusal::WrongState { state: "not ended" }),
+        },
+        Person::Depend { on, wait } => depend(scene, flow, *on, *wait),
+        Person::Answer(text) => answer(flow, text),
+        Person::Unblock(reason) => unblock(flow, reason),
+        Person::Cancel(reason) => cancel(scene, flow, reason, now),
+        Person::Retry(reason) => retry(flow, reason),
+        Person::Release(reason) => force(scene, Outcome::Released { until: None }, reason, now),
+        Person::Fail { code, reason } => fail(scene, flow, code, reason, now),
+    }
+}
+
+fn happened(event: Event) -> Decided {
+    Ok(Decision::of(vec![event]))
+}
+
+fn nothing() -> Decided {
+    Ok(Decision::default())
+}
+
+fn edit(flow: &Flow, patch: &Patch) -> Decided {
+    if let Some(expected) = patch.if_version
+        && expected != flow.version
+    {
+        return Err(Refusal::VersionChanged { version: flow.version });
+    }
+    if let Some(policy) = &patch.policy {
+        policy.check()?;
+    }
+    if let Some((contract, _)) = &patch.contract {
+        contract.check()?;
+    }
+    if patch.labels.as_ref().is_some_and(|labels| labels.len() > LABELS_MAX) {
+        return Err(Refusal::too_many("labels", LABELS_MAX));
+    }
+    if patch.capabilities.as_ref().is_some_and(|list| list.len() > CAPABILITIES_MAX) {
+        return Err(Refusal::too_many("capabilities", CAPABILITIES_MAX));
+    }
+    let plain = Patch { if_version: None, ..patch.clone() };
+    if plain == Patch::default() {
+        return nothing();
+    }
+    let lifted = patch.policy.is_some_and(|policy| {
+        blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
+            Cap::Continuations => policy.continuations_max > tally.continuations,
+            Cap::Losses => policy.losses_max > tally.losses,
+            Cap::Tries => policy.tries_max > tally.tries,
+        })
+    });
+    let mut events = vec![Event::Edited { patch: Box::new(plain) }];
+    if lifted {
+        events.push(Event::Requeued { why: Requeue::CapRaised, reason: None });
+    }
+    Ok(Decision::of(events))
+}
+
+/// The cap that the run is parked at, with what it has counted.
+fn blocking_cap(flow: &Flow) -> Option<(Cap, Tally)> {
+    let run = flow.run.as_ref()?;
+    match &run.state {
+        RunState::Idle(Idle::Blocked(block)) => match &block.why {
+            Why::Limit { cap } => Some((*cap, run.tally)),
+            Why::NeedsInput
+            | Why::Capability { .. }
+            | Why::Transient { .. }
+            | Why::Dependency { .. } => None,
+        },
+        RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_))
+        | RunState::Held(_) => None,
+    }
+}
+
+/// Puts the task into another column; a run that nobody holds is called off with it.
+fn shift(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    to: Option<&StageName>,
+    start_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Decided {
+    let target = to.cloned().map_or(Stage::Backlog, Stage::Working);
+    if let Some(stage) = to {
+        if scene.project.stage(stage).is_none() {
+            return Err(Refusal::NoStage { stage: stage.clone() });
+        }
+        if flow.draft {
+            return Err(Refusal::Draft);
+        }
+    }
+    if target == flow.stage {
+        return nothing();
+    }
+    let mut events = vec![];
+    match flow.run.as_ref().map(|run| &run.state) {
+        Some(RunState::Held(held)) => {
+            return Err(Refusal::Held { attempt: attempt_id(flow, held) });
+        }
+        Some(RunState::Idle(_)) => {
+            events.push(Event::RunFinished { finish: Finish::Cancelled, reason: None });
+        }
+        None => {}
+    }
+    let run = to.and_then(|stage| ending::open(flow, stage));
+    let due_at = start_at.filter(|due_at| *due_at > now);
+    let run = run.map(|run| Opened { due_at, ..run });
+    // Whoever skips a stage skips its proof, too.
+    let first = scene.project.first().map(|spec| &spec.name);
+    let doubted = to.is_some() && to != first;
+    events.push(Event::Moved { to: to.cloned(), run, doubted });
+    Ok(Decision::of(events))
+}
+
+fn set_hold(scene: &Scene<'_>, flow: &Flow, hold: Hold, on: bool, reason: &Reason) -> Decided {
+    if flow.holds.has(hold) == on {
+        return nothing();
+    }
+    let mut after = flow.holds;
+    *after.flag(hold) = on;
+    let set = Event::HoldSet { hold, on, reason: Some(reason.clone()) };
+    let mut decision = Decision::of(vec![set]);
+    if after.are_none() && flow.owed == Some(Owed::Advance) {
+        let passed = match &flow.stage {
+            Stage::Working(stage) => Some(stage),
+            Stage::Backlog | Stage::Ended(_) | Stage::Archived(_) => None,
+        };
+        ending::advance(scene, flow, passed, flow.doubted, &mut decision);
+    }
+    Ok(decision)
+}
+
+fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Decided {
+    let refuse = |rule: &str| Refusal::Invalid { field: "ending".into(), rule: rule.into() };
+    match ending {
+        Ending::Done { .. } => return Err(refuse("must not be done: only a passed run does that")),
+        Ending::Superseded { by, .. } if *by == flow.id => {
+            return Err(refuse("must name another task"));
+        }
+        Ending::Superseded { by, .. } if !scene.around.named.contains_key(by) => {
+            return Err(Refusal::NotFound);
+        }
+        Ending::Superseded { .. } | Ending::Abandoned { .. } | Ending::Rejected { .. } => {}
+    }
+    let owing = Event::Owing { owed: Owed::Close(ending.clone()) };
+    let called_off = Event::RunFinished { finish: Finish::Cancelled, reason: None };
+    let mut decision = Decision::default();
+    match present(scene) {
+        Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
+            decision.events.push(owing);
+            return Ok(decision);
+        }
+        Some(grip) => {
+            let stop = conclude(scene, &grip, Sentence::new(Outcome::Cancelled, None), now);
+            if grip.held.mode == Mode::Supervised {
+                decision.events.push(owing);
+                decision.events.extend(stop.events);
+                return Ok(decision);
+            }
+            decision = stop;
+        }
+        None if flow.run.is_some() => decision.events.push(called_off),
+        None => {}
+    }
+    ending::close(scene, flow, ending, &mut decision);
+    Ok(decision)
+}
+
+fn depend(scene: &Scene<'_>, flow: &Flow, on: TaskId, wait: bool) -> Decided {
+    let declared = &scene.around.dependencies;
+    match (wait, declared.contains(&on)) {
+        (true, true) | (false, false) => nothing(),
+        (false, true) => happened(Event::DependencyRemoved { on }),
+        (true, false) => {
+            let met = graph::check_edge(scene.around, &flow.project, flow.id, on)?;
+            graph::check_count(&declared.iter().copied().chain([on]).collect())?;
+            happened(Event::DependencyAdded { on, met })
+        }
+    }
+}
+
+fn answer(flow: &Flow, text: &Message) -> Decided {
+    let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+    let answered = Event::Answered { answer: text.clone() };
+    let refused = Err(Refusal::WrongState { state: run.word() });
+    match &run.state {
+        RunState::Idle(Idle::Blocked(block)) if block.why.kind() == BlockKind::NeedsInput => {
+            let requeued = Event::Requeued { why: Requeue::Answered, reason: None };
+            Ok(Decision::of(vec![answered, requeued]))
+        }
+        RunState::Idle(_) => refused,
+        RunState::Held(held) => match &held.phase {
+            Phase::WaitingInput(_) => happened(answered),
+            Phase::Stopping { verdict: Outcome::Blocked { block, answered: false }, .. }
+                if block.why.kind() == BlockKind::NeedsInput =>
+            {
+                happened(answered)
+            }
+            Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {
+                refused
+            }
+        },
+    }
+}
+
+fn unblock(flow: &Flow, reason: &Reason) -> Decided {
+    let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+    match &run.state {
+        RunState::Idle(Idle::Blocked(_)) => {
+            happened(Event::Requeued { why: Requeue::Unblocked, reason: Some(reason.clone()) })
+        }
+        RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_))
+        | RunState::Held(_) => Err(Refusal::WrongState { state: run.word() }),
+    }
+}
+
+fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> Decided {
+    match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
+        RunState::Idle(_) => {
+            happened(Event::RunFinished { finish: Finish::Cancelled, reason: Some(reason.clone()) })
+        }
+        RunState::Held(_) => force(scene, Outcome::Cancelled, reason, now),
+    }
+}
+
+fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Timestamp) -> Decided {
+    match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
+        RunState::Idle(_) => happened(Event::RunFinished {
+            finish: Finish::Failed { code: code.clone() },
+            reason: Some(reason.clone()),
+        }),
+        RunState::Held(_) => {
+            let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Forced };
+            force(scene, outcome, reason, now)
+        }
+    }
+}
+
+/// Ends whoever holds the run; the first verdict counts.
+fn force(scene: &Scene<'_>, outcome: Outcome, reason: &Reason, now: Timestamp) -> Decided {
+    let grip = present(scene).ok_or(Refusal::NoRun)?;
+    match grip.held.phase {
+        Phase::Stopping { .. } => nothing(),
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+            Ok(conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
+        }
+    }
+}
+
+fn retry(flow: &Flow, reason: &Reason) -> Decided {
+    if let Some(run) = &flow.run {
+        return match &run.state {
+            RunState::Idle(Idle::Delayed { .. }) => {
+                happened(Event::Requeued { why: Requeue::Unblocked, reason: Some(reason.clone()) })
+            }
+            RunState::Idle(Idle::Queued) => nothing(),
+            RunState::Idle(Idle::Blocked(_) | Idle::Submitted(_)) | RunState::Held(_) => {
+                Err(Refusal::WrongState { state: run.word() })
+            }
+        };
+    }
+    let last = flow.last.as_ref().ok_or(Refusal::NoRun)?;
+    let (Stage::Working(stage), Finish::Failed { .. } | Finish::Cancelled) =
+        (&flow.stage, &last.finish)
+    else {
+        return Err(Refusal::NoRun);
+    };
+    if last.depth >= LINEAGE_MAX {
+        return Err(Refusal::LineageTooLong);
+    }
+    let run = Opened {
+        number: flow.runs + 1,
+        stage: stage.clone(),
+        previous: Some(last.number),
+        depth: last.depth + 1,
+        due_at: None,
+    };
+    happened(Event::RunOpened { run, reason: Some(reason.clone()) })
+}

@@ -1,0 +1,173 @@
+//! What the supervisor of an attempt may say, and what a late one may still add.
+
+use crate::command::{Proof, Supervisor};
+use crate::deadline::Sight;
+use crate::event::{Event, Then};
+use crate::policy::lease_is_bounded;
+use crate::pool::{PoolMove, PoolName, Take};
+use crate::refusal::Refusal;
+use crate::run::{Counts, Death, Mode, Outcome, Phase, Purpose, RunResult};
+use crate::scene::{Decision, LeaseChange, Scene};
+use crate::time::{Millis, Timestamp};
+
+use super::ending::{Sentence, conclude, end, finish_attempt};
+use super::{Grip, grip, known};
+
+type Decided = Result<Decision, Refusal>;
+
+pub(super) fn decide(
+    scene: &Scene<'_>,
+    proof: &Proof,
+    says: &Supervisor,
+    now: Timestamp,
+) -> Decided {
+    let grip = match grip(scene, proof, now) {
+        Ok(grip) => grip,
+        Err(refusal) => return late(scene, proof, says, refusal),
+    };
+    let supervised = grip.held.mode == Mode::Supervised;
+    match says {
+        Supervisor::Renew { lease } => renew(&grip, *lease, now),
+        Supervisor::Spend { micros } => {
+            let attempt = grip.held.attempt;
+            Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]))
+        }
+        Supervisor::Exited => Ok(exited(scene, &grip, now)),
+        Supervisor::Release { reason, until } => {
+            let outcome = Outcome::Released { until: *until };
+            let sentence = Sentence::new(outcome, Some(reason.clone()));
+            Ok(match grip.held.phase {
+                Phase::Stopping { .. } => Decision::default(),
+                // Nothing was started, says whoever would have started it.
+                Phase::Leased => end(scene, &grip, sentence, None, now),
+                Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+                    conclude(scene, &grip, sentence, now)
+                }
+            })
+        }
+        Supervisor::Report(_)
+        | Supervisor::TimedOut(_)
+        | Supervisor::Stopped { .. }
+        | Supervisor::Probed { .. }
+            if !supervised =>
+        {
+            Err(Refusal::NotForYou { why: "a solo attempt has nobody who could see that" })
+        }
+        Supervisor::Report(sight) => Ok(report(&grip, *sight)),
+        Supervisor::TimedOut(deadline) => Ok(match grip.held.phase {
+            Phase::Stopping { .. } => Decision::default(),
+            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+                let outcome = Outcome::TimedOut { deadline: *deadline };
+                conclude(scene, &grip, Sentence::new(outcome, None), now)
+            }
+        }),
+        Supervisor::Stopped { death, survivor } => {
+            Ok(stopped(scene, &grip, *death, *survivor, now))
+        }
+        Supervisor::Probed { met } => probed(scene, &grip, *met, now),
+    }
+}
+
+fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {
+    let length = wished.unwrap_or(grip.lease.length);
+    if !lease_is_bounded(length) {
+        return Err(Refusal::Invalid { field: "lease".into(), rule: "must be 1 s to 24 h".into() });
+    }
+    let lease = Some(LeaseChange::Renew { expires_at: now + length, length });
+    Ok(Decision { lease, ..Decision::default() })
+}
+
+fn report(grip: &Grip<'_>, sight: Sight) -> Decision {
+    let seen = Event::Seen { sight };
+    match grip.held.phase {
+        Phase::Leased => Decision::of(vec![Event::Began, seen]),
+        Phase::Working => Decision::of(vec![seen]),
+        // Nothing is expected of an agent that waits, is verified or is stopped.
+        Phase::WaitingInput(_) | Phase::Verifying { .. } | Phase::Stopping { .. } => {
+            Decision::default()
+        }
+    }
+}
+
+fn exited(scene: &Scene<'_>, grip: &Grip<'_>, now: Timestamp) -> Decision {
+    match &grip.held.phase {
+        Phase::Verifying { exited: false } => Decision::of(vec![Event::Exited]),
+        Phase::Verifying { exited: true } | Phase::Stopping { .. } => Decision::default(),
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
+            conclude(scene, grip, Sentence::new(Outcome::EndedWithoutResult, None), now)
+        }
+    }
+}
+
+fn stopped(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    death: Death,
+    survivor: bool,
+    now: Timestamp,
+) -> Decision {
+    match &grip.held.phase {
+        Phase::Stopping { survivor: true, .. } if survivor => Decision::default(),
+        Phase::Stopping { .. } if survivor => Decision::of(vec![Event::Survived]),
+        Phase::Stopping { verdict, .. } => {
+            end(scene, grip, Sentence::new(verdict.clone(), None), Some(death), now)
+        }
+        Phase::Verifying { .. } => exited(scene, grip, now),
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) if survivor => {
+            exited(scene, grip, now)
+        }
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
+            let sentence = Sentence::new(Outcome::EndedWithoutResult, None);
+            end(scene, grip, sentence, Some(death), now)
+        }
+    }
+}
+
+fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Decided {
+    let (Purpose::Probe, Some(block)) = (grip.held.purpose, &grip.held.picked) else {
+        return Err(Refusal::NotForYou { why: "this attempt is no probe" });
+    };
+    if let Phase::Stopping { .. } = grip.held.phase {
+        return Ok(Decision::default());
+    }
+    let then = if met { Then::Queued } else { Then::Blocked { block: block.clone(), again: true } };
+    let sentence = Sentence::new(Outcome::Completed { result: RunResult::Unverified }, None);
+    Ok(finish_attempt(scene, grip, sentence, None, (Counts::Nothing, then), now))
+}
+
+/// Who comes late changes nothing of the run, but a proof of death lifts the quarantine and
+/// money that was spent is settled.
+fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -> Decided {
+    let flow = known(scene)?;
+    let attempt = proof.attempt();
+    let earlier = attempt <= flow.attempts
+        && flow.run.as_ref().and_then(|run| run.held()).is_none_or(|held| held.attempt != attempt);
+    match says {
+        Supervisor::Stopped { death, survivor: false } if earlier && *death != Death::None => {
+            if flow.unproven.contains(&attempt) {
+                return Ok(Decision::of(vec![Event::DeathProved { attempt, death: *death }]));
+            }
+            Ok(Decision::default())
+        }
+        Supervisor::Spend { micros } if earlier => {
+            let pools = flow.ancestors.iter().chain([&flow.id]);
+            let settle = |task: &crate::ids::TaskId| PoolMove::Return {
+                take: Take { pool: PoolName::Budget(*task), amount: 0 },
+                spent: *micros,
+            };
+            Ok(Decision {
+                events: vec![Event::Spent { attempt, micros: *micros }],
+                pools: pools.map(settle).collect(),
+                ..Decision::default()
+            })
+        }
+        Supervisor::Renew { .. }
+        | Supervisor::Report(_)
+        | Supervisor::Spend { .. }
+        | Supervisor::TimedOut(_)
+        | Supervisor::Exited
+        | Supervisor::Stopped { .. }
+        | Supervisor::Release { .. }
+        | Supervisor::Probed { .. } => Err(refusal),
+    }
+}

@@ -1,0 +1,199 @@
+//! What time brings, and what other tasks bring. One function says what is due next, and the same
+//! one fires it, so a pass over a converged task can only find nothing.
+
+use crate::command::Time;
+use crate::deadline::Deadline;
+use crate::event::{Event, Requeue};
+use crate::ids::TaskId;
+use crate::limits::BACKSTOP;
+use crate::project::Project;
+use crate::reaction::{Cause, Reaction};
+use crate::refusal::Refusal;
+use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
+use crate::scene::{Decision, Lease, Scene};
+use crate::task::{Ending, Flow, Kind, Owed, Stage};
+use crate::time::{Millis, Timestamp};
+
+use super::ending::{self, Sentence, conclude, end};
+use super::present;
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Archive,
+    Requeue,
+    Starvation,
+    Expiry,
+    Deadline(Deadline),
+}
+
+pub(super) fn decide(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    says: &Time,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    Ok(match says {
+        Time::Pass => pass(scene, flow, now),
+        Time::React(reaction) => react(scene, flow, reaction),
+    })
+}
+
+/// When something is due for this task next.
+#[must_use]
+pub fn due_at(
+    flow: &Flow,
+    lease: Option<&Lease>,
+    project: &Project,
+    amnesty: Timestamp,
+) -> Option<Timestamp> {
+    next(flow, lease, project, amnesty).map(|(at, _)| at)
+}
+
+fn next(
+    flow: &Flow,
+    lease: Option<&Lease>,
+    project: &Project,
+    amnesty: Timestamp,
+) -> Option<(Timestamp, Due)> {
+    if let Stage::Ended(_) = &flow.stage {
+        return Some((flow.ended_at? + project.archive_after?, Due::Archive));
+    }
+    let run = flow.run.as_ref()?;
+    match &run.state {
+        RunState::Idle(idle) => next_idle(flow, run, idle),
+        RunState::Held(held) => {
+            let expiry = lease.map(|lease| (lease.ends_at(amnesty), Due::Expiry));
+            let deadline = next_deadline(held)
+                .map(|(deadline, at)| (at.max(amnesty), Due::Deadline(deadline)));
+            expiry.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
+        }
+    }
+}
+
+fn next_idle(flow: &Flow, run: &Run, idle: &Idle) -> Option<(Timestamp, Due)> {
+    match idle {
+        Idle::Queued if !run.starved && flow.is_ready() => {
+            Some((run.ready_at + flow.policy.starved, Due::Starvation))
+        }
+        Idle::Delayed { due_at, .. } => Some((*due_at, Due::Requeue)),
+        Idle::Blocked(Block { why: Why::Transient { until }, sticky: false, .. }) => {
+            Some((*until, Due::Requeue))
+        }
+        Idle::Queued | Idle::Blocked(_) | Idle::Submitted(_) => None,
+    }
+}
+
+/// The worker enforces deadlines; the server fires them only as a backstop, except for those that
+/// it alone knows of. Nothing fires for an attempt that is being stopped.
+fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
+    if let Phase::Stopping { .. } = held.phase {
+        return None;
+    }
+    let (deadline, at) = held.armed.first()?;
+    let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
+    Some((deadline, at + if own { Millis(0) } else { BACKSTOP }))
+}
+
+fn pass(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> Decision {
+    match next(flow, scene.lease, scene.project, scene.amnesty) {
+        Some((at, due)) if at <= now => fire(scene, due, now),
+        Some(_) | None => Decision::default(),
+    }
+}
+
+fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
+    match due {
+        Due::Archive => Decision::of(vec![Event::Archived]),
+        Due::Requeue => Decision::of(vec![Event::Requeued { why: Requeue::Due, reason: None }]),
+        Due::Starvation => Decision::of(vec![Event::Starved]),
+        Due::Expiry => present(scene).map_or_else(Decision::default, |grip| {
+            let outcome = match &grip.held.phase {
+                Phase::Stopping { verdict, .. } => verdict.clone(),
+                Phase::Leased
+                | Phase::Working
+                | Phase::WaitingInput(_)
+                | Phase::Verifying { .. } => Outcome::Lost,
+            };
+            let death = (grip.held.mode == Mode::Supervised).then_some(Death::None);
+            end(scene, &grip, Sentence::new(outcome, None), death, now)
+        }),
+        Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
+            let outcome = match deadline {
+                Deadline::UserInput => unanswered(now),
+                Deadline::ProcessStart
+                | Deadline::PromptWrite
+                | Deadline::FirstEvent
+                | Deadline::FirstVisibleEvent
+                | Deadline::StreamIdle
+                | Deadline::ToolIdle
+                | Deadline::Cleanup
+                | Deadline::WallClock => Outcome::TimedOut { deadline },
+            };
+            conclude(scene, &grip, Sentence::new(outcome, None), now)
+        }),
+    }
+}
+
+/// A question that nobody answered in time parks the run.
+fn unanswered(now: Timestamp) -> Outcome {
+    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
+    Outcome::Blocked { block, answered: false }
+}
+
+fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
+    if flow.ending().is_some() {
+        return Decision::default();
+    }
+    match reaction.cause {
+        Cause::DependencySettled { met } => settle(scene, flow, reaction.from, met),
+        Cause::ChildSettled => roll_up(scene, flow),
+        Cause::Wake { ended } => Decision::of(vec![Event::Woken { by: reaction.from, ended }]),
+    }
+}
+
+/// One name leaves the set; the last one lets the task go on, so two at once give one run.
+fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
+    let Some(wait) = flow.waits_for.get(&on) else { return Decision::default() };
+    if !met && *wait == crate::task::Wait::Failed {
+        return Decision::default();
+    }
+    let mut decision = Decision::of(vec![Event::DependencySettled { on, met }]);
+    if !met {
+        return decision;
+    }
+    let parked_on_it = flow.run.as_ref().is_some_and(|run| match &run.state {
+        RunState::Idle(Idle::Blocked(Block {
+            why: Why::Dependency { on: it }, sticky, ..
+        })) => *it == on && !sticky,
+        RunState::Idle(_) | RunState::Held(_) => false,
+    });
+    if parked_on_it {
+        decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
+    }
+    let last = flow.waits_for.len() == 1;
+    if last && flow.stage == Stage::Backlog && scene.project.promote && !flow.draft {
+        if flow.holds.are_none() {
+            ending::advance(scene, flow, None, false, &mut decision);
+        } else {
+            decision.events.push(Event::Owing { owed: Owed::Advance });
+        }
+    }
+    decision
+}
+
+/// An epic is done once none of its children is open and at least one is done.
+fn roll_up(scene: &Scene<'_>, flow: &Flow) -> Decision {
+    let mut decision = Decision::default();
+    let children = &scene.around.children;
+    let ended: Vec<&Ending> = children.values().flatten().collect();
+    if flow.kind != Kind::Epic || ended.len() < children.len() {
+        return decision;
+    }
+    let mut done = ended.iter().filter(|ending| ending.satisfies()).peekable();
+    if done.peek().is_some() {
+        let verified = done.all(|ending| matches!(ending, Ending::Done { verified: true }));
+        ending::close(scene, flow, &Ending::Done { verified }, &mut decision);
+    }
+    decision
+}

@@ -1,0 +1,61 @@
+//! What becomes of a submission once its lines were checked.
+
+use crate::command::Verdict;
+use crate::event::{Event, Then};
+use crate::limits::{LINES_MAX, ROUNDS_MAX};
+use crate::refusal::Refusal;
+use crate::run::{Counts, Fault, Finish, Outcome, Phase, Purpose, RunResult};
+use crate::scene::{Decision, Scene};
+use crate::time::Timestamp;
+
+use super::Grip;
+use super::ending::{Sentence, code, conclude, fault, finish_attempt};
+
+pub(super) fn decide(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    verdict: &Verdict,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    let Phase::Verifying { exited } = grip.held.phase else {
+        return Err(Refusal::WrongState { state: grip.held.phase.word() });
+    };
+    if verdict.receipts.len() > LINES_MAX {
+        return Err(Refusal::too_many("receipts", LINES_MAX));
+    }
+    let brief = scene.task.and_then(|task| task.brief.as_ref()).ok_or(Refusal::NotFound)?;
+    let passed = brief.contract.failing(&verdict.receipts).is_empty();
+    let verified = Event::Verified { receipts: verdict.receipts.clone(), passed };
+    let mut decision = match (grip.held.purpose, passed) {
+        (Purpose::Verify, _) => of_verifier(scene, grip, passed, now),
+        (_, true) => {
+            let outcome = Outcome::Completed { result: RunResult::Verified };
+            conclude(scene, grip, Sentence::new(outcome, None), now)
+        }
+        // The agent is gone: the next one goes on with the evidence.
+        (_, false) if exited => {
+            conclude(scene, grip, Sentence::new(Outcome::EndedWithoutResult, None), now)
+        }
+        (_, false) if grip.held.rounds + 1 >= ROUNDS_MAX => {
+            let outcome = Outcome::Failed { code: code("gates_failed"), fault: Fault::Agent };
+            conclude(scene, grip, Sentence::new(outcome, None), now)
+        }
+        (_, false) => Decision::default(),
+    };
+    decision.events.insert(0, verified);
+    Ok(decision)
+}
+
+/// A verifier of its own: what fails is the fault of whoever submitted it.
+fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, passed: bool, now: Timestamp) -> Decision {
+    let (result, then) = if passed {
+        let finish = Finish::Completed;
+        let result = RunResult::Verified;
+        (result, (Counts::Nothing, Then::Finished { finish, result: Some(result) }))
+    } else {
+        let result = RunResult::Rejected;
+        (result, fault(grip, &code("gates_failed"), Some(result), now))
+    };
+    let sentence = Sentence::new(Outcome::Completed { result }, None);
+    finish_attempt(scene, grip, sentence, None, then, now)
+}

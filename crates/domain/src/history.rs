@@ -1,0 +1,125 @@
+//! History rows: what an event leaves behind for good. They are written with the event that ends
+//! what they tell of, so they are never changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::Note;
+use crate::event::{Event, Then};
+use crate::ids::{PrincipalId, StageName};
+use crate::run::{Certainty, Death, Finish, Mode, Outcome, Progress, Purpose, RunResult, Tally};
+use crate::task::Flow;
+use crate::time::Timestamp;
+
+/// A row of the history of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "record")]
+pub enum Record {
+    /// An attempt that ended.
+    Attempt(AttemptRecord),
+    /// A run that finished.
+    Run(RunRecord),
+    /// A note for the next holder.
+    Checkpoint(CheckpointRecord),
+}
+
+/// An attempt that ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    pub number: u32,
+    pub run: u32,
+    pub holder: PrincipalId,
+    pub mode: Mode,
+    pub purpose: Purpose,
+    pub claimed_at: Timestamp,
+    pub ended_at: Timestamp,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub certainty: Certainty,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub death: Option<Death>,
+    pub spent_micros: u64,
+}
+
+/// A run that finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub number: u32,
+    pub stage: StageName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<u32>,
+    pub depth: u8,
+    pub opened_at: Timestamp,
+    pub finished_at: Timestamp,
+    #[serde(flatten)]
+    pub finish: Finish,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RunResult>,
+    pub tally: Tally,
+    pub progress: Progress,
+}
+
+/// A note that an attempt left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointRecord {
+    pub number: u32,
+    pub run: u32,
+    pub attempt: u32,
+    pub at: Timestamp,
+    pub progress: Progress,
+    #[serde(flatten)]
+    pub note: Note,
+}
+
+/// The rows that an event leaves behind, given the task as it was just before.
+#[must_use]
+pub fn records(before: &Flow, event: &Event, at: Timestamp) -> Vec<Record> {
+    let Some(run) = &before.run else { return vec![] };
+    let finished = |finish: &Finish, result: Option<RunResult>| {
+        Record::Run(RunRecord {
+            number: run.number,
+            stage: run.stage.clone(),
+            previous: run.previous,
+            depth: run.depth,
+            opened_at: run.opened_at,
+            finished_at: at,
+            finish: finish.clone(),
+            result,
+            tally: run.tally,
+            progress: run.progress,
+        })
+    };
+    if let Event::RunFinished { finish, .. } = event {
+        return vec![finished(finish, None)];
+    }
+    let Some(held) = run.held() else { return vec![] };
+    if let Event::Checkpointed { number, note } = event {
+        return vec![Record::Checkpoint(CheckpointRecord {
+            number: *number,
+            run: run.number,
+            attempt: held.attempt,
+            at,
+            progress: run.progress,
+            note: (**note).clone(),
+        })];
+    }
+    let Event::AttemptEnded { outcome, certainty, death, then, .. } = event else { return vec![] };
+    let attempt = Record::Attempt(AttemptRecord {
+        number: held.attempt,
+        run: run.number,
+        holder: held.holder.clone(),
+        mode: held.mode,
+        purpose: held.purpose,
+        claimed_at: held.claimed_at,
+        ended_at: at,
+        outcome: outcome.clone(),
+        certainty: *certainty,
+        death: *death,
+        spent_micros: held.spent_micros,
+    });
+    match then {
+        Then::Finished { finish, result } => vec![attempt, finished(finish, *result)],
+        Then::Queued | Then::Delayed { .. } | Then::Blocked { .. } | Then::Submitted => {
+            vec![attempt]
+        }
+    }
+}

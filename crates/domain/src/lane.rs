@@ -1,0 +1,221 @@
+//! Lanes: work that is alike to a claimer queues together, oldest first. A claim compares only
+//! the heads of the lanes that admit it, so its price follows live work, never finished work.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Account, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
+use crate::pool::{PoolName, Take};
+use crate::run::{BlockKind, Idle, Mode, RunState, Why};
+use crate::task::{Flow, Priority};
+use crate::time::{Millis, Timestamp};
+
+/// What all tasks of a lane have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    pub project: ProjectId,
+    pub stage: StageName,
+    pub sort: Sort,
+    pub priority: Priority,
+    pub capabilities: BTreeSet<Capability>,
+    pub assignee: Option<PrincipalId>,
+    /// Their ancestors, whose pools count.
+    pub ancestors: Vec<TaskId>,
+    pub key: Option<ConcurrencyKey>,
+    /// What each attempt reserves of the budgets of its tree.
+    pub budget_micros: u64,
+}
+
+/// Why a run may be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sort {
+    /// It is queued.
+    Ready,
+    /// It is parked and may be picked up.
+    Blocked { kind: BlockKind, sticky: bool },
+    /// It is parked with a condition to be tried.
+    Probe,
+    /// It was submitted and waits for a verifier.
+    Submitted,
+}
+
+/// Who wants work, and which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimant {
+    pub principal: PrincipalId,
+    #[serde(default)]
+    pub person: bool,
+    /// Whether a worker that will supervise.
+    pub mode: Mode,
+    #[serde(default)]
+    pub capabilities: BTreeSet<Capability>,
+    /// The account whose rate limit it will use.
+    #[serde(default)]
+    pub account: Option<Account>,
+    #[serde(default)]
+    pub project: Option<ProjectId>,
+    #[serde(default)]
+    pub stage: Option<StageName>,
+    #[serde(default)]
+    pub priority_min: Priority,
+    #[serde(default)]
+    pub wants: Wants,
+}
+
+/// What a claimer is after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wants {
+    /// Queued work.
+    #[default]
+    Ready,
+    /// Queued work, or parked work that it may pick up.
+    ReadyOrBlocked,
+    /// Parked work alone.
+    Blocked,
+    /// Conditions to try.
+    Probe,
+    /// Submissions to verify.
+    Submitted,
+}
+
+impl Flow {
+    /// The lanes that the task queues in now: at most two, for a parked run with a condition.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<Lane> {
+        if self.impediment().is_some() {
+            return vec![];
+        }
+        let Some(run) = &self.run else { return vec![] };
+        let RunState::Idle(idle) = &run.state else { return vec![] };
+        let lane = |sort, needs: Option<&Capability>| Lane {
+            project: self.project.clone(),
+            stage: run.stage.clone(),
+            sort,
+            priority: self.priority,
+            capabilities: self.capabilities.iter().chain(needs).cloned().collect(),
+            assignee: self.assignee.clone(),
+            ancestors: self.ancestors.clone(),
+            key: self.key.clone(),
+            budget_micros: self.policy.budget_micros,
+        };
+        match idle {
+            Idle::Queued => vec![lane(Sort::Ready, None)],
+            Idle::Delayed { .. } => vec![],
+            Idle::Submitted(_) => vec![lane(Sort::Submitted, None)],
+            Idle::Blocked(block) => {
+                let sort = Sort::Blocked { kind: block.why.kind(), sticky: block.sticky };
+                let mut lanes = match &block.why {
+                    Why::Capability { needs } => vec![lane(sort, Some(needs))],
+                    Why::NeedsInput | Why::Transient { .. } => vec![lane(sort, None)],
+                    Why::Dependency { .. } | Why::Limit { .. } => vec![],
+                };
+                if block.condition && !block.sticky {
+                    lanes.push(lane(Sort::Probe, None));
+                }
+                lanes
+            }
+        }
+    }
+
+    /// Since when it may be claimed: blocked work queues by the time of its block.
+    #[must_use]
+    pub fn ready_at(&self) -> Timestamp {
+        self.run.as_ref().map_or(self.created_at, |run| run.ready_at)
+    }
+}
+
+impl Lane {
+    /// Whether the claimer may take from this lane, pools aside.
+    #[must_use]
+    pub fn admits(&self, claimant: &Claimant) -> bool {
+        let matches = claimant.project.as_ref().is_none_or(|project| *project == self.project)
+            && claimant.stage.as_ref().is_none_or(|stage| *stage == self.stage)
+            && claimant.priority_min <= self.priority
+            && self.assignee.as_ref().is_none_or(|only| *only == claimant.principal);
+        matches && self.sort.suits(claimant) && self.can_be_done_by(claimant)
+    }
+
+    /// A person can do everything; whoever checks or probes need not be able to do the work.
+    fn can_be_done_by(&self, claimant: &Claimant) -> bool {
+        match self.sort {
+            Sort::Ready | Sort::Blocked { .. } => {
+                claimant.person || self.capabilities.is_subset(&claimant.capabilities)
+            }
+            Sort::Probe | Sort::Submitted => true,
+        }
+    }
+
+    /// The pools that a claim from this lane takes from, and how much.
+    #[must_use]
+    pub fn takes(&self, claimant: &Claimant) -> Vec<Take> {
+        let mut takes = vec![
+            Take { pool: PoolName::Stage(self.project.clone(), self.stage.clone()), amount: 1 },
+            Take { pool: PoolName::Holder(claimant.principal.clone()), amount: 1 },
+        ];
+        if let Some(key) = &self.key {
+            takes.push(Take { pool: PoolName::Key(self.project.clone(), key.clone()), amount: 1 });
+        }
+        if let Some(account) = &claimant.account {
+            takes.push(Take { pool: PoolName::Account(account.clone()), amount: 1 });
+        }
+        if self.budget_micros > 0 {
+            takes.extend(
+                self.ancestors
+                    .iter()
+                    .map(|task| Take { pool: PoolName::Budget(*task), amount: self.budget_micros }),
+            );
+        }
+        takes
+    }
+
+    /// The pools that only need to be open, not to have room.
+    pub fn gates(&self) -> impl Iterator<Item = PoolName> + '_ {
+        [PoolName::Scheduler, PoolName::Project(self.project.clone())]
+            .into_iter()
+            .chain(self.ancestors.iter().map(|task| PoolName::Tree(*task)))
+    }
+
+    /// The place of a task in the order of all lanes: its age, and a head start for its priority.
+    #[must_use]
+    pub fn rank(&self, ready_at: Timestamp) -> Timestamp {
+        ready_at - self.priority.head_start()
+    }
+}
+
+impl Sort {
+    fn suits(self, claimant: &Claimant) -> bool {
+        let supervised = claimant.mode == Mode::Supervised;
+        match (self, claimant.wants) {
+            (Self::Ready, Wants::Ready | Wants::ReadyOrBlocked) => true,
+            (Self::Blocked { kind, sticky }, Wants::Blocked | Wants::ReadyOrBlocked) => {
+                claimant.person || (kind == BlockKind::Capability && !sticky)
+            }
+            (Self::Probe, Wants::Probe) | (Self::Submitted, Wants::Submitted) => supervised,
+            (Self::Ready, Wants::Blocked | Wants::Probe | Wants::Submitted)
+            | (Self::Blocked { .. }, Wants::Ready | Wants::Probe | Wants::Submitted)
+            | (
+                Self::Probe,
+                Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked | Wants::Submitted,
+            )
+            | (
+                Self::Submitted,
+                Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked | Wants::Probe,
+            ) => false,
+        }
+    }
+}
+
+impl Priority {
+    /// How much later than others it may come and still go first.
+    #[must_use]
+    pub fn head_start(self) -> Millis {
+        match self {
+            Self::Low => Millis(0),
+            Self::Normal => Millis::minutes(10),
+            Self::High => Millis::hours(1),
+            Self::Urgent => Millis::hours(24),
+        }
+    }
+}

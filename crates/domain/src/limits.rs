@@ -1,0 +1,51 @@
+//! Every bound that the rules keep, named once.
+
+use crate::time::Millis;
+
+/// Dependencies that one task may declare.
+pub const DEPENDENCIES_MAX: usize = 32;
+/// Ancestors that one task may have.
+pub const DEPTH_MAX: usize = 8;
+/// Children that one task may have.
+pub const CHILDREN_MAX: usize = 64;
+/// Tasks that may wait for one task: what its end has to tell in one transaction.
+pub const DEPENDANTS_MAX: usize = 256;
+/// Tasks that a cycle check may walk; a wider graph is refused rather than searched for ever.
+pub const UPSTREAM_MAX: usize = 4_096;
+/// Capabilities that a task may need or a holder may offer.
+pub const CAPABILITIES_MAX: usize = 8;
+/// Labels of one task.
+pub const LABELS_MAX: usize = 16;
+/// Runs that may follow one another by retry.
+pub const LINEAGE_MAX: u8 = 10;
+/// How often the same kind of block may come back before only a person may unpark it.
+pub const RECURRENCE_MAX: u8 = 2;
+/// Failed rounds of verification in one attempt.
+pub const ROUNDS_MAX: u8 = 3;
+/// Items that one progress report may add, done and failed together.
+pub const ITEMS_MAX: usize = 100;
+/// Evidence that one checkpoint may point to.
+pub const EVIDENCE_MAX: usize = 50;
+/// Lines of a contract.
+pub const LINES_MAX: usize = 64;
+/// Artifacts of a submission.
+pub const ARTIFACTS_MAX: usize = 256;
+/// Attempts whose death is unproven, remembered until a late proof comes.
+pub const UNPROVEN_MAX: usize = 8;
+/// Working stages of a pipeline.
+pub const STAGES_MAX: usize = 12;
+/// Commands in one order.
+pub const COMMANDS_MAX: usize = 4;
+
+/// The longest lease that may be asked for.
+pub const LEASE_MAX: Millis = Millis::hours(24);
+/// The shortest lease that may be asked for.
+pub const LEASE_MIN: Millis = Millis::seconds(1);
+/// How long leases live on after a silence of all servers, so that holders can renew.
+pub const AMNESTY: Millis = Millis::seconds(60);
+/// A pause between two sweeps longer than this was an outage and brings the amnesty.
+pub const SILENCE_MAX: Millis = Millis::seconds(5);
+/// A solo attempt that does nothing but renew for this long is shown as silent.
+pub const SILENT_AFTER: Millis = Millis::minutes(30);
+/// The worker enforces deadlines; the server fires them itself only this much later.
+pub const BACKSTOP: Millis = Millis::seconds(30);

@@ -1,0 +1,103 @@
+//! Numbers that a task may choose, and the arithmetic of trying again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::TaskId;
+use crate::limits::{LEASE_MAX, LEASE_MIN};
+use crate::refusal::Refusal;
+use crate::time::Millis;
+
+/// How a task is tried; what is not chosen is the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// Failures by the agent's own fault before the run fails.
+    pub attempts_max: u8,
+    /// Endings without a result before a person must look.
+    pub continuations_max: u8,
+    /// Losses of infrastructure before a person must look.
+    pub losses_max: u8,
+    /// Attempts of any ending before a person must look: nothing loops for ever.
+    pub tries_max: u16,
+    /// The first pause after a failure; it doubles with each further one.
+    pub backoff: Millis,
+    pub backoff_max: Millis,
+    /// How long a lease lives without renewal.
+    pub lease: Millis,
+    pub wall: Millis,
+    /// How long a question may keep an agent waiting.
+    pub input: Millis,
+    /// How long a run may queue before it counts as starved.
+    pub starved: Millis,
+    /// Millionths of a currency unit that an attempt reserves from its tree's budget.
+    pub budget_micros: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts_max: 3,
+            continuations_max: 8,
+            losses_max: 10,
+            tries_max: 50,
+            backoff: Millis::seconds(10),
+            backoff_max: Millis::minutes(10),
+            lease: Millis::minutes(5),
+            wall: Millis::hours(4),
+            input: Millis::minutes(10),
+            starved: Millis::hours(1),
+            budget_micros: 0,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether every number is within its bounds.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let rules = [
+            ("policy.attempts_max", (1..=10).contains(&self.attempts_max), "must be 1 to 10"),
+            ("policy.continuations_max", self.continuations_max <= 50, "must be at most 50"),
+            ("policy.losses_max", (1..=100).contains(&self.losses_max), "must be 1 to 100"),
+            ("policy.tries_max", (1..=500).contains(&self.tries_max), "must be 1 to 500"),
+            ("policy.backoff", self.backoff <= Millis::hours(24), "must be at most a day"),
+            ("policy.backoff_max", self.backoff_max <= Millis::hours(24), "must be at most a day"),
+            ("policy.lease", lease_is_bounded(self.lease), "must be 1 s to 24 h"),
+            ("policy.wall", self.wall >= Millis::seconds(1), "must be at least 1 s"),
+            ("policy.input", self.input >= Millis::seconds(1), "must be at least 1 s"),
+            ("policy.starved", self.starved >= Millis::seconds(1), "must be at least 1 s"),
+        ];
+        match rules.iter().find(|(_, kept, _)| !kept) {
+            None => Ok(()),
+            Some((field, _, rule)) => {
+                Err(Refusal::Invalid { field: (*field).into(), rule: (*rule).into() })
+            }
+        }
+    }
+
+    /// The pause before the next attempt after the `failures`-th failure: doubling, with up to a
+    /// quarter of jitter taken from a hash, so that the same history always waits the same.
+    #[must_use]
+    pub fn pause(&self, task: TaskId, attempt: u32, failures: u8) -> Millis {
+        let doublings = u32::from(failures.saturating_sub(1)).min(20);
+        let plain = self.backoff.0.saturating_mul(1 << doublings).min(self.backoff_max.0);
+        let spread = plain / 4;
+        if spread == 0 {
+            return Millis(plain);
+        }
+        Millis(plain - spread + mix(task.0 ^ (u64::from(attempt) << 40)) % (spread + 1))
+    }
+}
+
+/// Whether a lease of this length may be granted.
+#[must_use]
+pub fn lease_is_bounded(lease: Millis) -> bool {
+    (LEASE_MIN..=LEASE_MAX).contains(&lease)
+}
+
+/// Spreads the bits of a number; chance is not needed where a hash will do.
+fn mix(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

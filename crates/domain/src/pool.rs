@@ -1,0 +1,128 @@
+//! Limits over many tasks. What an attempt took is written in the attempt and given back by it,
+//! so a changed limit never leaks a slot: used = the takes of live attempts, plus settled spend.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Account, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
+use crate::text::Reason;
+use crate::time::Timestamp;
+
+/// What a pool limits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolName {
+    /// Everything of the tenant.
+    Scheduler,
+    /// Everything of a project.
+    Project(ProjectId),
+    /// A column of the board: work in progress.
+    Stage(ProjectId, StageName),
+    /// A task and everything below it.
+    Tree(TaskId),
+    /// Slots of a holder.
+    Holder(PrincipalId),
+    /// Tasks that share a key.
+    Key(ProjectId, ConcurrencyKey),
+    /// A rate-limited account.
+    Account(Account),
+    /// Money for a task and everything below it.
+    Budget(TaskId),
+}
+
+/// A counted limit. A pool that nobody set does not exist and limits nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// How much may be taken at once; none means only the pause counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shut: Option<Shut>,
+    #[serde(default)]
+    pub used: u64,
+    #[serde(default)]
+    pub settled: u64,
+}
+
+/// Why a pool is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shut {
+    pub reason: Reason,
+    pub since: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// What an attempt took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Take {
+    pub pool: PoolName,
+    pub amount: u64,
+}
+
+/// A change to a pool by a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolMove {
+    /// An attempt begins.
+    Take(Take),
+    /// An attempt ends; what it spent stays gone.
+    Return { take: Take, spent: u64 },
+}
+
+/// The pools of a tenant that a command may touch.
+pub type Pools = BTreeMap<PoolName, Pool>;
+
+impl Pool {
+    /// Whether so much more may be taken now.
+    #[must_use]
+    pub fn admits(&self, amount: u64, now: Timestamp) -> bool {
+        self.is_open(now)
+            && self.limit.is_none_or(|limit| {
+                self.used.saturating_add(self.settled).saturating_add(amount) <= limit
+            })
+    }
+
+    /// Whether it is not shut, or shut no longer.
+    #[must_use]
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.shut.as_ref().is_none_or(|shut| shut.until.is_some_and(|until| until <= now))
+    }
+
+    /// Carries out a change.
+    pub fn apply(&mut self, change: &PoolMove) {
+        match change {
+            PoolMove::Take(take) => self.used += take.amount,
+            PoolMove::Return { take, spent } => {
+                self.used = self.used.saturating_sub(take.amount);
+                self.settled = self.settled.saturating_add(*spent);
+            }
+        }
+    }
+}
+
+impl PoolMove {
+    /// Which pool it changes.
+    #[must_use]
+    pub fn pool(&self) -> &PoolName {
+        match self {
+            Self::Take(take) | Self::Return { take, .. } => &take.pool,
+        }
+    }
+}
+
+impl fmt::Display for PoolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheduler => f.write_str("scheduler"),
+            Self::Project(project) => write!(f, "project {project}"),
+            Self::Stage(project, stage) => write!(f, "stage {project} {stage}"),
+            Self::Tree(task) => write!(f, "tree {task}"),
+            Self::Holder(holder) => write!(f, "holder {holder}"),
+            Self::Key(project, key) => write!(f, "key {project} {key}"),
+            Self::Account(account) => write!(f, "account {account}"),
+            Self::Budget(task) => write!(f, "budget {task}"),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The project: the stages that its tasks pass, and who works and passes each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{ProjectId, StageName};
+use crate::limits::STAGES_MAX;
+use crate::pool::{PoolName, Shut};
+use crate::refusal::Refusal;
+use crate::text::Line;
+use crate::time::Millis;
+
+/// A repository root, or any folder, with its pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    pub id: ProjectId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Line>,
+    pub pipeline: Vec<StageSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_after: Option<Millis>,
+    /// Tasks with dependencies start by themselves once all are met.
+    #[serde(default)]
+    pub promote: bool,
+}
+
+/// One working stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageSpec {
+    pub name: StageName,
+    #[serde(default)]
+    pub worked_by: WorkedBy,
+    /// Who lets a task that passed it go on.
+    #[serde(default)]
+    pub passed_by: PassedBy,
+}
+
+/// Who works a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkedBy {
+    /// An agent.
+    #[default]
+    Agent,
+    /// Baton itself: gates, or the merge train.
+    Baton,
+    /// A person.
+    Person,
+}
+
+/// Who lets a task go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PassedBy {
+    /// Nobody need: it goes on by itself.
+    #[default]
+    Server,
+    /// A person lifts the review hold.
+    Person,
+}
+
+/// What may be asked of a record that is not a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordCommand {
+    /// Add or change a project.
+    PutProject(Project),
+    /// Forget a project that has no live tasks.
+    RemoveProject,
+    /// Limit a pool, or lift its limit.
+    LimitPool { pool: PoolName, limit: Option<u64> },
+    /// Pause a pool, or resume it.
+    ShutPool { pool: PoolName, shut: Option<Shut> },
+}
+
+/// What happened to a record that is not a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum RecordEvent {
+    /// A project was added or changed.
+    ProjectPut { project: Project },
+    /// A project was forgotten.
+    ProjectRemoved { project: ProjectId },
+    /// A pool was limited, or its limit lifted.
+    PoolLimited { pool: PoolName, limit: Option<u64> },
+    /// A pool was paused or resumed.
+    PoolShut { pool: PoolName, shut: Option<Shut> },
+}
+
+/// What a record command may look at.
+#[derive(Clone, Debug, Default)]
+pub struct RecordScene {
+    /// The project that is meant, as it is now.
+    pub project: Option<Project>,
+    /// The stages of that project in which tasks stand now.
+    pub occupied: Vec<StageName>,
+    /// Tasks of that project that have not ended.
+    pub live: u64,
+}
+
+/// Decides a record command.
+pub fn decide_record(
+    scene: &RecordScene,
+    command: &RecordCommand,
+) -> Result<Vec<RecordEvent>, Refusal> {
+    match command {
+        RecordCommand::PutProject(project) => {
+            project.check()?;
+            let lost = |name: &&StageName| project.stage(name).is_none();
+            if let Some(stage) = scene.occupied.iter().find(lost) {
+                return Err(Refusal::StageOccupied { stage: stage.clone() });
+            }
+            if scene.project.as_ref() == Some(project) {
+                return Ok(vec![]);
+            }
+            Ok(vec![RecordEvent::ProjectPut { project: project.clone() }])
+        }
+        RecordCommand::RemoveProject => {
+            let project = scene.project.as_ref().ok_or(Refusal::NotFound)?;
+            if scene.live > 0 {
+                return Err(Refusal::ProjectInUse { live: scene.live });
+            }
+            Ok(vec![RecordEvent::ProjectRemoved { project: project.id.clone() }])
+        }
+        RecordCommand::LimitPool { pool, limit } => {
+            Ok(vec![RecordEvent::PoolLimited { pool: pool.clone(), limit: *limit }])
+        }
+        RecordCommand::ShutPool { pool, shut } => {
+            Ok(vec![RecordEvent::PoolShut { pool: pool.clone(), shut: shut.clone() }])
+        }
+    }
+}
+
+impl Project {
+    /// Whether it is well-formed.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let refuse = |rule: &str| {
+            Err(Refusal::Invalid { field: "project.pipeline".into(), rule: rule.into() })
+        };
+        if self.pipeline.is_empty() || self.pipeline.len() > STAGES_MAX {
+            return refuse("must have 1 to 12 stages");
+        }
+        let mut names: Vec<_> = self.pipeline.iter().map(|spec| &spec.name).collect();
+        names.sort();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return refuse("must not name a stage twice");
+        }
+        let reserved = ["backlog", "done", "closed", "archived"];
+        if names.iter().any(|name| reserved.contains(&name.as_str())) {
+            return refuse("must not name a stage backlog, done, closed or archived");
+        }
+        Ok(())
+    }
+
+    /// A stage by name.
+    #[must_use]
+    pub fn stage(&self, name: &StageName) -> Option<&StageSpec> {
+        self.pipeline.iter().find(|spec| spec.name == *name)
+    }
+
+    /// The first stage.
+    #[must_use]
+    pub fn first(&self) -> Option<&StageSpec> {
+        self.pipeline.first()
+    }
+
+    /// The stage after this one; none if it is the last, or gone.
+    #[must_use]
+    pub fn after(&self, name: &StageName) -> Option<&StageSpec> {
+        let at = self.pipeline.iter().position(|spec| spec.name == *name)?;
+        self.pipeline.get(at + 1)
+    }
+}

@@ -1,0 +1,148 @@
+//! Reasons why nothing happened. A refusal is the caller's doing, has a stable code, and changed
+//! nothing.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ids::{AttemptId, LineId, StageName, TaskId};
+use crate::task::Hold;
+use crate::time::Timestamp;
+
+/// Why nothing happened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// A value breaks a rule.
+    #[error("`{field}` {rule}")]
+    Invalid { field: String, rule: String },
+    /// There is no such thing, or it is somebody else's.
+    #[error("there is no such thing")]
+    NotFound,
+    /// The caller does not hold the run, or holds it no longer.
+    #[error("this attempt does not hold the run, or holds it no longer")]
+    LeaseLost,
+    /// Somebody holds the run.
+    #[error("{attempt} holds the run")]
+    Held { attempt: AttemptId },
+    /// The task has ended.
+    #[error("the task has ended and does not change any more")]
+    Ended,
+    /// The task has no live run.
+    #[error("the task has no live run")]
+    NoRun,
+    /// The run is in a state in which this cannot happen.
+    #[error("this cannot happen to a run that is {state}")]
+    WrongState { state: &'static str },
+    /// The task is not published.
+    #[error("the task is a draft")]
+    Draft,
+    /// Somebody must agree first.
+    #[error("the task waits for approval")]
+    ApprovalPending,
+    /// The task is on hold.
+    #[error("the task is on hold: {}", hold_word(*.hold))]
+    OnHold { hold: Hold },
+    /// The task waits for another.
+    #[error("the task waits for {on}")]
+    DependencyOpen { on: TaskId },
+    /// The time has not come.
+    #[error("the run is not due yet")]
+    NotDue { due_at: Timestamp },
+    /// The claimer is not the one, or cannot do it.
+    #[error("the claimer may not take this run: {why}")]
+    NotForYou { why: &'static str },
+    /// Nothing that the claimer may take is waiting.
+    #[error("nothing is waiting that this claimer may take")]
+    NothingClaimable,
+    /// A limit is reached.
+    #[error("the limit of {pool} is reached")]
+    PoolFull { pool: String, held: Option<AttemptId> },
+    /// Somebody paused this.
+    #[error("{pool} is paused")]
+    Paused { pool: String },
+    /// The block came back too often, or was raised by a rule: only a person may unpark it.
+    #[error("only a person may unpark this run")]
+    PersonNeeded,
+    /// The dependency would close a circle.
+    #[error("{on} already waits for this task, directly or through others")]
+    Cycle { on: TaskId },
+    /// There is no such stage.
+    #[error("the project has no stage `{stage}`")]
+    NoStage { stage: StageName },
+    /// Tasks stand in a stage that the project would lose.
+    #[error("tasks stand in stage `{stage}`")]
+    StageOccupied { stage: StageName },
+    /// The project has live tasks.
+    #[error("{live} tasks of the project have not ended")]
+    ProjectInUse { live: u64 },
+    /// The chain of retries is as long as it may be.
+    #[error("the run has been retried as often as it may be")]
+    LineageTooLong,
+    /// The completion leaves lines of the contract open.
+    #[error("{} lines of the contract are open", .missing.len())]
+    Incomplete { missing: Vec<Missing> },
+    /// The completion answers another contract.
+    #[error("the contract has changed since it was read")]
+    ContractChanged,
+    /// The expected version is not the present one.
+    #[error("the task is at version {version}")]
+    VersionChanged { version: u64 },
+}
+
+/// A line of a contract that is open, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    pub line: LineId,
+    #[serde(skip_deserializing)]
+    pub code: &'static str,
+    pub path: String,
+}
+
+fn hold_word(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Frozen => "frozen",
+        Hold::Review => "review",
+    }
+}
+
+impl Refusal {
+    /// A list is too long.
+    #[must_use]
+    pub fn too_many(field: &str, count_max: usize) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            rule: format!("must have at most {count_max} entries"),
+        }
+    }
+
+    /// The stable word for the refusal.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid",
+            Self::NotFound => "not_found",
+            Self::LeaseLost => "lease_lost",
+            Self::Held { .. } => "held",
+            Self::Ended => "ended",
+            Self::NoRun => "no_run",
+            Self::WrongState { .. } => "wrong_state",
+            Self::Draft => "draft",
+            Self::ApprovalPending => "approval_pending",
+            Self::OnHold { .. } => "on_hold",
+            Self::DependencyOpen { .. } => "dependency_open",
+            Self::NotDue { .. } => "not_due",
+            Self::NotForYou { .. } => "not_for_you",
+            Self::NothingClaimable => "nothing_claimable",
+            Self::PoolFull { .. } => "pool_full",
+            Self::Paused { .. } => "paused",
+            Self::PersonNeeded => "person_needed",
+            Self::Cycle { .. } => "cycle",
+            Self::NoStage { .. } => "no_stage",
+            Self::StageOccupied { .. } => "stage_occupied",
+            Self::ProjectInUse { .. } => "project_in_use",
+            Self::LineageTooLong => "lineage_too_long",
+            Self::Incomplete { .. } => "incomplete",
+            Self::ContractChanged => "contract_changed",
+            Self::VersionChanged { .. } => "version_changed",
+        }
+    }
+}

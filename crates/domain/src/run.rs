@@ -1,0 +1,457 @@
+//! The run: one pass of a task through one stage, and who holds it.
+//!
+//! States come in groups because every rule first asks who holds the run. A lease outside
+//! `Held`, a question outside `WaitingInput` or a second live run cannot be written down.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::SubmissionMark;
+use crate::deadline::{Armed, Deadline};
+use crate::ids::{Capability, PrincipalId, StageName, TaskId};
+use crate::pool::Take;
+use crate::text::Code;
+use crate::time::Timestamp;
+
+/// The live run of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    pub number: u32,
+    pub stage: StageName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<u32>,
+    #[serde(default)]
+    pub depth: u8,
+    pub opened_at: Timestamp,
+    /// Since when it may be claimed: the place in its lane.
+    pub ready_at: Timestamp,
+    pub state: RunState,
+    #[serde(default)]
+    pub tally: Tally,
+    /// The last answer of a person and how far it got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Items reported so far, dropped ones included.
+    #[serde(default)]
+    pub progress: Progress,
+    /// Whether it has been reported as starved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starved: bool,
+}
+
+/// Who holds a run, or why nobody does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Nobody acts for it.
+    Idle(Idle),
+    /// One attempt acts for it, under a lease.
+    Held(Held),
+}
+
+/// Why nobody holds a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Idle {
+    /// It waits for a holder.
+    Queued,
+    /// It waits for a time.
+    Delayed { due_at: Timestamp, why: Delay },
+    /// It is parked.
+    Blocked(Block),
+    /// It waits for somebody to verify what was submitted.
+    Submitted(SubmissionMark),
+}
+
+/// What a delayed run waits out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delay {
+    /// A start time that somebody chose.
+    Scheduled,
+    /// The pause after a failure.
+    Backoff,
+    /// The reset of a rate limit.
+    RateLimit,
+}
+
+/// An attempt that acts for a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub attempt: u32,
+    pub holder: PrincipalId,
+    /// Whether somebody watches the agent.
+    pub mode: Mode,
+    pub purpose: Purpose,
+    pub phase: Phase,
+    pub claimed_at: Timestamp,
+    /// The last sign of work; renewals are none.
+    pub active_at: Timestamp,
+    /// The block that was picked up with the run, to return to if the attempt is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<Block>,
+    /// What is checked, once something is submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<SubmissionMark>,
+    /// What it took from pools, to be given back by it alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes: Vec<Take>,
+    #[serde(default)]
+    pub armed: Armed,
+    /// Whether it was seen to do something that may have had effects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub effects: bool,
+    #[serde(default)]
+    pub rounds: u8,
+    /// Millionths of a currency unit spent so far.
+    #[serde(default)]
+    pub spent_micros: u64,
+}
+
+/// Whether somebody watches the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// An agent without a worker: nothing to kill, nothing to prove.
+    Solo,
+    /// A worker owns the process and proves its death.
+    Supervised,
+}
+
+/// What a run is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// To do the work.
+    Work,
+    /// To check a submission.
+    Verify,
+    /// To bring verified work onto the target branch.
+    Merge,
+    /// To try the condition of a block.
+    Probe,
+}
+
+/// How far an attempt is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Claimed, not begun.
+    Leased,
+    /// At work.
+    Working,
+    /// A question is open; the agent is alive.
+    WaitingInput(Question),
+    /// A submission is being checked; the agent is alive unless it has exited.
+    Verifying { exited: bool },
+    /// Death is awaited; then the verdict counts.
+    Stopping {
+        verdict: Outcome,
+        /// Whether the supervisor saw a process that would not die.
+        survivor: bool,
+    },
+}
+
+/// A question that an agent waits on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// The version of the task whose entry holds the words.
+    pub raised: u64,
+    pub asked_at: Timestamp,
+}
+
+/// An answer and how far it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The version of the task whose entry holds the words.
+    pub given: u64,
+    pub mark: Mark,
+}
+
+/// How far an answer got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Recorded.
+    Sent,
+    /// Read by the holder.
+    Delivered,
+    /// Acted upon, by the holder's word.
+    Applied,
+}
+
+/// Why a run is parked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    #[serde(flatten)]
+    pub why: Why,
+    pub at: Timestamp,
+    /// The version of the task whose entry holds the reason.
+    pub raised: u64,
+    /// It came back too often: only a person may unpark it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sticky: bool,
+    /// It names a condition that a probe can test.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub condition: bool,
+}
+
+/// What would unpark a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub enum Why {
+    /// An answer.
+    NeedsInput,
+    /// A holder that can do something.
+    Capability { needs: Capability },
+    /// Time.
+    Transient { until: Timestamp },
+    /// The end of another task.
+    Dependency { on: TaskId },
+    /// A person, or a higher cap; raised by the rules alone.
+    Limit { cap: Cap },
+}
+
+impl Why {
+    /// The kind by which recurrence is counted.
+    #[must_use]
+    pub fn kind(&self) -> BlockKind {
+        match self {
+            Self::NeedsInput => BlockKind::NeedsInput,
+            Self::Capability { .. } => BlockKind::Capability,
+            Self::Transient { .. } => BlockKind::Transient,
+            Self::Dependency { .. } => BlockKind::Dependency,
+            Self::Limit { .. } => BlockKind::Limit,
+        }
+    }
+}
+
+/// The kind of a block, by which recurrence is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockKind {
+    /// See [`Why::NeedsInput`].
+    NeedsInput,
+    /// See [`Why::Capability`].
+    Capability,
+    /// See [`Why::Transient`].
+    Transient,
+    /// See [`Why::Dependency`].
+    Dependency,
+    /// See [`Why::Limit`].
+    Limit,
+}
+
+/// A cap that ends in a block rather than in a failure, and the knob that raises it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cap {
+    /// `policy.continuations_max`
+    Continuations,
+    /// `policy.losses_max`
+    Losses,
+    /// `policy.tries_max`
+    Tries,
+}
+
+impl Cap {
+    /// The field of the policy that raises the cap.
+    #[must_use]
+    pub fn knob(self) -> &'static str {
+        match self {
+            Self::Continuations => "policy.continuations_max",
+            Self::Losses => "policy.losses_max",
+            Self::Tries => "policy.tries_max",
+        }
+    }
+}
+
+/// What the attempts of a run cost it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tally {
+    pub faults: u8,
+    pub continuations: u8,
+    pub losses: u8,
+    pub tries: u16,
+}
+
+/// Which of the tallies an ending adds to, besides the total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counts {
+    /// None, not even the total: the run was only probed, or is parked as before.
+    Nothing,
+    /// The total alone.
+    Try,
+    /// The agent's fault.
+    Fault,
+    /// An ending without result.
+    Continuation,
+    /// A loss of infrastructure.
+    Loss,
+}
+
+/// Items reported by a run. The items are in the entries; what a list drops is total minus shown,
+/// so a counter can never be reset by the next overflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    pub done: u32,
+    pub failed: u32,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// It did what it was for.
+    Completed { result: RunResult },
+    /// It failed.
+    Failed { code: Code, fault: Fault },
+    /// It parked the run.
+    Blocked {
+        block: Block,
+        /// Whether a person has answered while death was awaited.
+        answered: bool,
+    },
+    /// It gave the run back.
+    Released { until: Option<Timestamp> },
+    /// It took too long.
+    TimedOut { deadline: Deadline },
+    /// Its lease ran out.
+    Lost,
+    /// Somebody called it off.
+    Cancelled,
+    /// The agent ended and said nothing.
+    EndedWithoutResult,
+}
+
+/// Whose fault a failure was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The agent's: it counts.
+    Agent,
+    /// The machine's or the network's: it has its own cap.
+    Infrastructure,
+    /// A person's decision: it ends the run.
+    Forced,
+}
+
+/// What a finished run proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunResult {
+    /// Every line of the contract holds.
+    Verified,
+    /// No line was checked.
+    Unverified,
+    /// A line does not hold.
+    Rejected,
+}
+
+/// How a run finished; a finished run is history and never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ended")]
+pub enum Finish {
+    /// The stage is passed.
+    Completed,
+    /// It is not, and nothing more is tried.
+    Failed { code: Code },
+    /// Somebody called it off.
+    Cancelled,
+}
+
+/// The last finished run of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    pub number: u32,
+    pub stage: StageName,
+    pub depth: u8,
+    #[serde(flatten)]
+    pub finish: Finish,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RunResult>,
+    /// Whether its last attempt ended without a word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent_end: bool,
+}
+
+/// What is known of an attempt's effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// It never began.
+    NotStarted,
+    /// It did what was asked.
+    Executed,
+    /// It did not.
+    Failed,
+    /// Nobody can tell; a lost connection is this, never a failure.
+    Unknown,
+}
+
+/// How the death of an attempt's processes was proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Death {
+    /// The init of their pid namespace is gone.
+    PidNamespace,
+    /// Their cgroup is empty.
+    Cgroup,
+    /// Their subreaper has no children left.
+    SubreaperEchild,
+    /// It was not.
+    None,
+}
+
+impl Run {
+    /// The attempt that holds the run.
+    #[must_use]
+    pub fn held(&self) -> Option<&Held> {
+        match &self.state {
+            RunState::Idle(_) => None,
+            RunState::Held(held) => Some(held),
+        }
+    }
+
+    /// The word for its state, as people see it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match &self.state {
+            RunState::Idle(Idle::Queued) => "queued",
+            RunState::Idle(Idle::Delayed { .. }) => "delayed",
+            RunState::Idle(Idle::Blocked(_)) => "blocked",
+            RunState::Idle(Idle::Submitted(_)) => "submitted",
+            RunState::Held(held) => held.phase.word(),
+        }
+    }
+}
+
+impl Phase {
+    /// The word for the phase, as people see it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Leased => "leased",
+            Self::Working => "working",
+            Self::WaitingInput(_) => "waiting_input",
+            Self::Verifying { .. } => "verifying",
+            Self::Stopping { .. } => "stopping",
+        }
+    }
+}
+
+impl fmt::Display for BlockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NeedsInput => "needs_input",
+            Self::Capability => "capability",
+            Self::Transient => "transient",
+            Self::Dependency => "dependency",
+            Self::Limit => "limit",
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Bounded text: whatever is stored was checked when it was built.
+//!
+//! The rules live in the type, so a blank reason or a claim token inside a summary cannot reach
+//! a rule, a row or a log: there is no value of that kind to pass.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::Refusal;
+
+/// What every claim token begins with; texts that contain one are refused.
+pub const CLAIM_TOKEN_PREFIX: &str = "batonc_";
+
+/// Text that is not blank, at most `MAX` bytes, without control characters or claim tokens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Text<const MAX: usize>(String);
+
+/// A line that names a task.
+pub type Title = Text<256>;
+/// What should be achieved, at length.
+pub type Body = Text<65_536>;
+/// Why something was done.
+pub type Reason = Text<2_048>;
+/// How far something is.
+pub type Summary = Text<8_192>;
+/// A question to a person, or the answer.
+pub type Message = Text<8_192>;
+/// Where to go on.
+pub type Cursor = Text<1_024>;
+/// One thing done or failed.
+pub type Item = Text<512>;
+/// A shell command, a path, a reference.
+pub type Line = Text<1_024>;
+/// A stable word for why an attempt failed.
+pub type Code = Text<64>;
+
+impl<const MAX: usize> Text<MAX> {
+    /// Checks a text; `field` names it in the refusal.
+    pub fn new(field: &str, text: impl Into<String>) -> Result<Self, Refusal> {
+        let text = text.into();
+        let refuse = |rule: String| Refusal::Invalid { field: field.into(), rule };
+        if text.trim().is_empty() {
+            return Err(refuse("must not be blank".into()));
+        }
+        if text.len() > MAX {
+            return Err(refuse(format!("must be at most {MAX} bytes, is {}", text.len())));
+        }
+        if let Some(bad) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+            let code = u32::from(bad);
+            return Err(refuse(format!("must not contain the control character U+{code:04X}")));
+        }
+        if holds_claim_token(&text) {
+            return Err(refuse("must not contain a claim token".into()));
+        }
+        Ok(Self(text))
+    }
+
+    /// The text as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A prefix followed by a letter or digit is a token, or near enough to one to refuse it.
+fn holds_claim_token(text: &str) -> bool {
+    text.match_indices(CLAIM_TOKEN_PREFIX).any(|(at, prefix)| {
+        text[at + prefix.len()..].bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+    })
+}
+
+impl<const MAX: usize> fmt::Display for Text<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<const MAX: usize> TryFrom<String> for Text<MAX> {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Result<Self, Refusal> {
+        Self::new("text", text)
+    }
+}
+
+impl<const MAX: usize> From<Text<MAX>> for String {
+    fn from(text: Text<MAX>) -> Self {
+        text.0
+    }
+}
