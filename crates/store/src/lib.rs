@@ -1,1 +1,158 @@
-//! Placeholder.
+//! Where tasks are kept: orders in, truth out.
+//!
+//! A store loads the scene of an order, calls the judge that it was given, writes what was
+//! decided, commits, and only then answers. It holds no rule of its own, and no connection of it
+//! is seen outside this crate.
+
+pub mod chain;
+pub mod clock;
+pub mod memory;
+pub mod order;
+pub mod read;
+pub mod ruling;
+pub mod sqlite;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::lane::Lane;
+use baton_domain::project::Project;
+use baton_domain::refusal::Refusal;
+use baton_domain::time::Timestamp;
+
+pub use clock::Clock;
+pub use order::{Actor, Aim, Committed, Kind, Order, Request};
+pub use read::{Cursor, Entry, Filter, Health, Page, PoolRow, TaskRow};
+pub use ruling::Judge;
+
+/// What a store answers with, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Where tasks are kept.
+///
+/// A store may be asked from any number of threads. What `submit` answered with `Ok` survives a
+/// crash of the process and of the machine; what it refused left no trace.
+pub trait Store: Send + Sync {
+    /// Carries out an order, whole or not at all.
+    fn submit(&self, order: Order) -> Answer<'_, Committed>;
+
+    /// One task with everything but its history.
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>>;
+
+    /// Tasks by filter, in the order of their numbers.
+    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>>;
+
+    /// What the history of a task keeps, oldest first.
+    fn history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+    ) -> Answer<'a, Vec<baton_domain::history::Record>>;
+
+    /// Entries after a cursor, in the order in which they were committed, without gaps.
+    fn entries<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Cursor,
+        count_max: usize,
+    ) -> Answer<'a, Page<Entry>>;
+
+    /// Entries of one task from a version on.
+    fn entries_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        from_version: u64,
+        count_max: usize,
+    ) -> Answer<'a, Vec<Entry>>;
+
+    /// The projects of a tenant.
+    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>>;
+
+    /// The pools of a tenant that somebody set.
+    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>>;
+
+    /// How the store is; every figure is an age or a count, so that it cannot lie by being stale.
+    fn health(&self) -> Answer<'_, Health>;
+
+    /// Signs the heads of all chains as they are now.
+    fn seal(&self) -> Answer<'_, ()>;
+
+    /// Walks every chain and every seal, and names the first thing that is wrong.
+    fn audit(&self) -> Answer<'_, chain::Audit>;
+}
+
+/// Something became claimable. A hint: it may be lost, and the asker looks for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// A run joined this lane.
+    Lane(TenantId, Lane),
+    /// Pools of the tenant have room again, or time or a person opened them.
+    Pools(TenantId),
+}
+
+/// Who is told what became claimable, after it is committed.
+pub type Bell = Arc<dyn Fn(&[Freed]) + Send + Sync>;
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The rules refuse it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The request key was used before, for something else.
+    #[error("the idempotency key was used before for another request")]
+    KeyReused,
+    /// Too much is waiting.
+    #[error("too many orders are waiting")]
+    Overloaded,
+    /// There is no room for new work; ends of work are still accepted.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The cursor is older than what is kept, or from before a restore.
+    #[error("the cursor has expired")]
+    CursorExpired {
+        /// The oldest position that is kept.
+        floor: u64,
+    },
+    /// The store is closing, or has met a fault and waits to be started again.
+    #[error("the store is stopped: {0}")]
+    Stopped(String),
+    /// The order may have been carried out, or not; the same request key will tell.
+    #[error("the outcome is unknown: {0}")]
+    Unknown(String),
+    /// A read failed.
+    #[error("reading failed: {0}")]
+    Read(String),
+}
+
+/// What is known of an order that was not answered with success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// It had no effect.
+    DidNotHappen,
+    /// It may have had one.
+    Unknown,
+}
+
+impl Error {
+    /// Whether the order may have had an effect.
+    #[must_use]
+    pub fn certainty(&self) -> Certainty {
+        match self {
+            Self::Unknown(_) => Certainty::Unknown,
+            Self::Refused(_)
+            | Self::KeyReused
+            | Self::Overloaded
+            | Self::DiskFull
+            | Self::CursorExpired { .. }
+            | Self::Stopped(_)
+            | Self::Read(_) => Certainty::DidNotHappen,
+        }
+    }
+}
+
+/// The latest moment, for things that never end by themselves.
+pub const NEVER: Timestamp = Timestamp(i64::MAX);

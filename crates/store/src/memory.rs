@@ -1,0 +1,1 @@
+//! The model: everything in memory.

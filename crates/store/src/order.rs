@@ -1,0 +1,182 @@
+//! What a store is asked to do, and what it answers.
+
+use std::sync::Arc;
+
+use baton_domain::command::{Claim, Command};
+use baton_domain::ids::{PrincipalId, ProjectId, TaskId, TenantId};
+use baton_domain::project::RecordCommand;
+use baton_domain::scene::Lease;
+use baton_domain::task::Flow;
+use baton_domain::text::Text;
+use baton_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Something to be carried out, whole or not at all.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Whose data.
+    pub tenant: TenantId,
+    /// Who asks, as the server knows it.
+    pub actor: Actor,
+    /// What it is about, and what is asked.
+    pub aim: Aim,
+    /// So that a repeated request is carried out once.
+    pub request: Option<Request>,
+}
+
+/// What an order is about.
+#[derive(Clone, Debug)]
+pub enum Aim {
+    /// A task; the commands are decided one after another.
+    Task(TaskId, Vec<Command>),
+    /// A task to be; the first command creates it.
+    Birth(ProjectId, Vec<Command>),
+    /// The next run of the lanes that admit the claimer.
+    Next(Claim),
+    /// A project, or a pool.
+    Record(RecordCommand, Option<ProjectId>),
+    /// Whatever is due and whatever tasks owe one another, of all tenants, at most so many.
+    Sweep(usize),
+}
+
+/// Who asks, and by which way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Who.
+    pub principal: PrincipalId,
+    /// What sort of caller.
+    pub kind: Kind,
+    /// By which way: cli, rest, mcp, worker, clockwork.
+    pub origin: Text<64>,
+    /// What ties it to other records of the same request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text<64>>,
+}
+
+/// What sort of caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A person.
+    Person,
+    /// An agent.
+    Agent,
+    /// A worker.
+    Worker,
+    /// A program.
+    Bot,
+    /// Baton itself.
+    System,
+}
+
+/// The key of a request, and what it was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Chosen by the caller.
+    pub key: Text<255>,
+    /// A hash of everything that was asked; the same key for something else is refused.
+    pub fingerprint: [u8; 32],
+}
+
+/// What was carried out.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// When.
+    pub at: Timestamp,
+    /// The position of its entry; none if nothing changed that leaves one.
+    pub position: Option<u64>,
+    /// The task as it is now; none for records and sweeps.
+    pub task: Option<Arc<Flow>>,
+    /// Its lease as it is now.
+    pub lease: Option<Lease>,
+    /// Whether the same request had been carried out before.
+    pub replayed: bool,
+    /// For a sweep: how many things happened, and whether more are waiting.
+    pub swept: Swept,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Tasks for which time passed.
+    pub due: usize,
+    /// Reactions carried out.
+    pub reactions: usize,
+    /// Whether the bound was reached.
+    pub more: bool,
+}
+
+impl Actor {
+    /// Baton itself, by its own clock.
+    #[must_use]
+    pub fn clockwork() -> Self {
+        Self {
+            principal: PrincipalId::new("baton").expect("a plain word is a name"),
+            kind: Kind::System,
+            origin: Text::new("origin", "clockwork").expect("a plain word is a text"),
+            trace: None,
+        }
+    }
+}
+
+impl Order {
+    /// Lets time pass for everybody.
+    #[must_use]
+    pub fn sweep(count_max: usize) -> Self {
+        Self {
+            tenant: TenantId::new("local").expect("a plain word is a name"),
+            actor: Actor::clockwork(),
+            aim: Aim::Sweep(count_max),
+            request: None,
+        }
+    }
+
+    /// Whether it ends or eases work, rather than adding to it: accepted first, and even when
+    /// there is no room for more.
+    #[must_use]
+    pub fn ends_work(&self) -> bool {
+        use baton_domain::command::{Agent, Person, Supervisor};
+        let ends = |command: &Command| match command {
+            Command::Create(_) | Command::Claim(_) => false,
+            Command::Verifier(..) | Command::Time(_) => true,
+            Command::Supervisor(_, says) => match says {
+                Supervisor::Renew { .. }
+                | Supervisor::Spend { .. }
+                | Supervisor::TimedOut(_)
+                | Supervisor::Exited
+                | Supervisor::Stopped { .. }
+                | Supervisor::Release { .. }
+                | Supervisor::Probed { .. } => true,
+                Supervisor::Report(_) => false,
+            },
+            Command::Agent(_, says) => match says {
+                Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => true,
+                Agent::Begin
+                | Agent::Progress(_)
+                | Agent::Checkpoint(_)
+                | Agent::Ask(_)
+                | Agent::Receive(_) => false,
+            },
+            Command::Person(says) => match says {
+                Person::Cancel(_)
+                | Person::Release(_)
+                | Person::Fail { .. }
+                | Person::Close(_)
+                | Person::Hold { .. } => true,
+                Person::Edit(_)
+                | Person::Publish
+                | Person::Approve
+                | Person::Move { .. }
+                | Person::Archive
+                | Person::Depend { .. }
+                | Person::Answer(_)
+                | Person::Unblock(_)
+                | Person::Retry(_) => false,
+            },
+        };
+        match &self.aim {
+            Aim::Task(_, commands) => commands.iter().all(ends),
+            Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Sweep(_) => false,
+        }
+    }
+}
