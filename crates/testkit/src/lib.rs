@@ -1,9 +1,11 @@
 //! What the tests of Baton stand on: a disk that fails, a process to kill, chance with a seed.
 //!
-//! Nothing here is part of the product. [`chance`] makes every random choice of a test repeatable
-//! from one number.
+//! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
+//! memory, can be cut off from power at every point of its history and can fail at every I/O.
+//! [`chance`] makes every random choice of a test repeatable from one number.
 
 pub mod chance;
+pub mod disk;
 
 /// How many times more work a soak does than a plain run of the tests.
 const SOAK_FACTOR: u64 = 20;
