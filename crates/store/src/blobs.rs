@@ -21,6 +21,8 @@ mod folder;
 mod incoming;
 mod ledger;
 mod read;
+#[cfg(test)]
+mod tests;
 
 pub use digest::Digest;
 pub use directory::{DirectoryBlobs, FreeSpace, Opened, Settings};
