@@ -7,8 +7,9 @@ use std::sync::Arc;
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command, Time};
 use baton_domain::decide::due_at;
-use baton_domain::ids::{ProjectId, TaskId, TenantId};
+use baton_domain::ids::{ProjectId, TaskId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
+use baton_domain::project::{RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::{Millis, Timestamp};
@@ -71,9 +72,7 @@ impl Desk {
         }
         let tenant = match self.books.by_name.get(&order.tenant) {
             Some(tenant) => *tenant,
-            // Only a project makes a tenant; asking about its tasks leaves no trace.
-            None if matches!(order.aim, Aim::Record(..)) => self.new_tenant(&order.tenant)?,
-            None => return Err(Refusal::NotFound.into()),
+            None => self.new_tenant(order)?,
         };
         if let Some(replayed) = self.replay(tenant, order, now)? {
             return Ok(replayed);
@@ -98,12 +97,14 @@ impl Desk {
         Ok(committed)
     }
 
-    fn new_tenant(&mut self, name: &TenantId) -> Result<usize, Fail> {
-        let index = self.books.tenants.len();
+    /// Only a record makes a tenant, and only if the rules accept it: asking leaves no trace.
+    fn new_tenant(&mut self, order: &Order) -> Result<usize, Fail> {
+        let Aim::Record(command, _) = &order.aim else { return Err(Refusal::NotFound.into()) };
+        decide_record(&RecordScene::default(), command)?;
         let key = self.books.tenants.iter().map(|ledger| ledger.key).max().unwrap_or(0) + 1;
-        self.pen.tenant(key, name.as_str())?;
-        self.books.add_tenant(key, name.clone());
-        Ok(index)
+        self.pen.tenant(key, order.tenant.as_str())?;
+        self.books.add_tenant(key, order.tenant.clone());
+        Ok(self.books.tenants.len() - 1)
     }
 
     /// The answer to a request that was carried out before.
