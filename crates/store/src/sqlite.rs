@@ -2,6 +2,7 @@
 //! checkpointer. What it answered is on disk.
 
 mod audit;
+pub mod bare;
 mod books;
 mod checkpoint;
 mod inbox;
@@ -274,6 +275,7 @@ fn set_up(conn: &Connection, synchronous: &str, reader: bool) -> rusqlite::Resul
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "fullfsync", true)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "cache_size", if reader { -2_000 } else { -16_000 })?;
     if reader {
         conn.pragma_update(None, "query_only", true)?;
     }
