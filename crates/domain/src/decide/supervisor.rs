@@ -107,14 +107,19 @@ fn stopped(
     now: Timestamp,
 ) -> Decision {
     match &grip.held.phase {
-        Phase::Stopping { survivor: true, .. } if survivor => Decision::default(),
+        // Whoever was seen alive is gone only once that is proved.
+        Phase::Stopping { survivor: true, .. } if survivor || death == Death::None => {
+            Decision::default()
+        }
         Phase::Stopping { .. } if survivor => Decision::of(vec![Event::Survived]),
         Phase::Stopping { verdict, .. } => {
             end(scene, grip, Sentence::new(verdict.clone(), None), Some(death), now)
         }
         Phase::Verifying { .. } => exited(scene, grip, now),
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) if survivor => {
-            exited(scene, grip, now)
+            let mut decision = exited(scene, grip, now);
+            decision.events.push(Event::Survived);
+            decision
         }
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
             let sentence = Sentence::new(Outcome::EndedWithoutResult, None);
