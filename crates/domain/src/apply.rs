@@ -174,7 +174,10 @@ impl Flow {
             Event::Requeued { .. } => self.requeue(at),
             Event::Starved => self.on_run(|run| run.starved = true),
             Event::Claimed { .. } => self.claim(event, at),
-            Event::Began => self.on_attempt(at, |held, _| held.phase = Phase::Working),
+            Event::Began => self.on_attempt(at, |held, _| {
+                held.phase = Phase::Working;
+                held.armed.begin();
+            }),
             Event::Seen { sight } => self.on_attempt(at, |held, policy| {
                 held.armed.see(*sight, policy, at);
                 held.effects |= sight.may_have_effects();
