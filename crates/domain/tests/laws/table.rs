@@ -53,15 +53,20 @@ fn grid(title: &str, paths: &[Path], groups: &[(&str, Vec<Row>)]) -> String {
         lines.extend(labels.zip(told));
     }
     let mut text = format!("\n## {title}\n\n");
-    aligned(&mut text, &heads, &lines);
+    aligned(&mut text, &heads, &lines, 9);
     text
 }
 
-fn aligned(text: &mut String, heads: &[String], lines: &[(String, Vec<String>)]) {
+fn aligned(
+    text: &mut String,
+    heads: &[String],
+    lines: &[(String, Vec<String>)],
+    width_min: usize,
+) {
     let first = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let width = |at: usize| {
         let cells = lines.iter().filter_map(|(_, cells)| cells.get(at));
-        cells.chain(heads.get(at)).map(String::len).max().unwrap_or(0)
+        cells.chain(heads.get(at)).map(String::len).max().unwrap_or(0).max(width_min)
     };
     let mut print = |label: &str, cells: &[String]| {
         let mut line = format!("{label:first$}");

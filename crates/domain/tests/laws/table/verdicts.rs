@@ -234,7 +234,7 @@ pub fn table() -> String {
     };
     let lines: Vec<_> = ways().iter().map(line).collect();
     let mut text = "\n## What a verdict becomes, and what it counts as\n\n".to_owned();
-    aligned(&mut text, &heads, &lines);
+    aligned(&mut text, &heads, &lines, 14);
     text
 }
 
