@@ -226,7 +226,8 @@ impl Flow {
                 if let Outcome::Blocked { block, .. } = &mut verdict {
                     block.raised = version;
                 }
-                held.phase = Phase::Stopping { verdict, survivor: false };
+                let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
+                held.phase = Phase::Stopping { verdict, survivor };
                 held.armed.only(Some(Deadline::Cleanup), policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {

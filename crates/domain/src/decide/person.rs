@@ -42,7 +42,9 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Unblock(reason) => unblock(flow, reason),
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
         Person::Retry(reason) => retry(flow, reason),
-        Person::Release(reason) => force(scene, Outcome::Released { until: None }, reason, now),
+        Person::Release(reason) => {
+            force(scene, flow, Outcome::Released { until: None }, reason, now)
+        }
         Person::Fail { code, reason } => fail(scene, flow, code, reason, now),
     }
 }
@@ -254,7 +256,7 @@ fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> De
         RunState::Idle(_) => {
             happened(Event::RunFinished { finish: Finish::Cancelled, reason: Some(reason.clone()) })
         }
-        RunState::Held(_) => force(scene, Outcome::Cancelled, reason, now),
+        RunState::Held(_) => force(scene, flow, Outcome::Cancelled, reason, now),
     }
 }
 
@@ -266,19 +268,46 @@ fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Times
         }),
         RunState::Held(_) => {
             let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Forced };
-            force(scene, outcome, reason, now)
+            force(scene, flow, outcome, reason, now)
         }
     }
 }
 
-/// Ends whoever holds the run; the first verdict counts.
-fn force(scene: &Scene<'_>, outcome: Outcome, reason: &Reason, now: Timestamp) -> Decided {
-    let grip = present(scene).ok_or(Refusal::NoRun)?;
-    match grip.held.phase {
-        Phase::Stopping { .. } => nothing(),
-        Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-            Ok(conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
-        }
+/// Ends whoever holds the run.
+fn force(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    outcome: Outcome,
+    reason: &Reason,
+    now: Timestamp,
+) -> Decided {
+    let Some(grip) = present(scene) else {
+        let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+        return Err(Refusal::WrongState { state: run.word() });
+    };
+    if let Phase::Stopping { verdict, .. } = &grip.held.phase
+        && !overrules(&outcome, verdict)?
+    {
+        return nothing();
+    }
+    Ok(conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
+}
+
+/// The first verdict counts, except that what a person calls off does not go on.
+fn overrules(outcome: &Outcome, verdict: &Outcome) -> Result<bool, Refusal> {
+    match (outcome, verdict) {
+        (Outcome::Released { .. }, _)
+        | (_, Outcome::Cancelled | Outcome::Failed { fault: Fault::Forced, .. }) => Ok(false),
+        (_, Outcome::Completed { .. }) => Err(Refusal::WrongState { state: "stopping" }),
+        (
+            _,
+            Outcome::Failed { fault: Fault::Agent | Fault::Infrastructure, .. }
+            | Outcome::Blocked { .. }
+            | Outcome::Released { .. }
+            | Outcome::TimedOut { .. }
+            | Outcome::Lost
+            | Outcome::EndedWithoutResult,
+        ) => Ok(true),
     }
 }
 

@@ -57,12 +57,7 @@ fn grid(title: &str, paths: &[Path], groups: &[(&str, Vec<Row>)]) -> String {
     text
 }
 
-fn aligned(
-    text: &mut String,
-    heads: &[String],
-    lines: &[(String, Vec<String>)],
-    width_min: usize,
-) {
+fn aligned(text: &mut String, heads: &[String], lines: &[(String, Vec<String>)], width_min: usize) {
     let first = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let width = |at: usize| {
         let cells = lines.iter().filter_map(|(_, cells)| cells.get(at));
