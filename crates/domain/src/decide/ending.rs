@@ -232,6 +232,9 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
             let block = with_recurrence(grip.flow, block);
+            if !block.sticky && was_met_meanwhile(grip, &block) {
+                return (Counts::Try, Then::Queued);
+            }
             (Counts::Try, Then::Blocked { block, again: false })
         }
         Outcome::Released { until } => {
@@ -256,6 +259,13 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             (Counts::Try, Then::Finished { finish: Finish::Cancelled, result: None })
         }
     }
+}
+
+/// Whether the task that the block waits for was done while death was awaited: nobody would tell
+/// the run again.
+fn was_met_meanwhile(grip: &Grip<'_>, block: &Block) -> bool {
+    matches!((&grip.held.phase, &block.why),
+        (Phase::Stopping { .. }, Why::Dependency { on }) if !grip.flow.waits_for.contains_key(on))
 }
 
 fn parked_again(block: &Block) -> Then {

@@ -207,7 +207,12 @@ fn depend(scene: &Scene<'_>, flow: &Flow, on: TaskId, wait: bool) -> Decided {
     let declared = &scene.around.dependencies;
     match (wait, declared.contains(&on)) {
         (true, true) | (false, false) => nothing(),
-        (false, true) => happened(Event::DependencyRemoved { on }),
+        (false, true) => {
+            let requeued = Event::Requeued { why: Requeue::Unblocked, reason: None };
+            let parked = graph::parked_on(flow, on).map(|_| requeued);
+            let removed = Event::DependencyRemoved { on };
+            Ok(Decision::of([removed].into_iter().chain(parked).collect()))
+        }
         (true, false) => {
             let met = graph::check_edge(scene.around, &flow.project, flow.id, on)?;
             graph::check_count(&declared.iter().copied().chain([on]).collect())?;

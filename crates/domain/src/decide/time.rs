@@ -15,7 +15,7 @@ use crate::task::{Ending, Flow, Kind, Owed, Stage};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::present;
+use super::{graph, present};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,13 +162,7 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     if !met {
         return decision;
     }
-    let parked_on_it = flow.run.as_ref().is_some_and(|run| match &run.state {
-        RunState::Idle(Idle::Blocked(Block {
-            why: Why::Dependency { on: it }, sticky, ..
-        })) => *it == on && !sticky,
-        RunState::Idle(_) | RunState::Held(_) => false,
-    });
-    if parked_on_it {
+    if graph::parked_on(flow, on).is_some_and(|block| !block.sticky) {
         decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
     }
     let last = flow.waits_for.len() == 1;
