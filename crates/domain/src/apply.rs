@@ -212,6 +212,7 @@ impl Flow {
             Event::Verified { passed, .. } => self.on_attempt(at, |held, policy| {
                 if !passed && held.purpose == Purpose::Work {
                     held.phase = Phase::Working;
+                    held.submission = None;
                     held.rounds += 1;
                     held.rearm(policy, at);
                 }

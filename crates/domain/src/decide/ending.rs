@@ -237,14 +237,17 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             }
             (Counts::Try, Then::Blocked { block, again: false })
         }
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
+        Outcome::Released { .. } | Outcome::TimedOut { .. } if grip.held.submission.is_some() => {
+            within_tries(grip, Counts::Try, Then::Submitted, now)
+        }
         Outcome::Released { until } => {
             let wait = until.filter(|until| *until > now);
             let delayed = |due_at| Then::Delayed { due_at, why: Delay::RateLimit };
             let then = again.unwrap_or_else(|| wait.map_or(Then::Queued, delayed));
             within_tries(grip, Counts::Try, then, now)
         }
-        // What was submitted is pinned and can be verified by anybody.
-        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
         Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
         Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
