@@ -198,10 +198,9 @@ impl Flow {
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
             }),
-            Event::Spent { attempt, micros } => self.on_attempt(at, |held, _| {
-                if held.attempt == *attempt {
-                    held.spent_micros = held.spent_micros.saturating_add(*micros);
-                }
+            Event::Spent { attempt, .. } if !self.is_held_by(*attempt) => {}
+            Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
+                held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
             Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
                 let attempt = held.attempt;
@@ -254,6 +253,10 @@ impl Flow {
             held.active_at = at;
             change(held, &self.policy);
         }
+    }
+
+    fn is_held_by(&self, attempt: u32) -> bool {
+        self.run.as_ref().and_then(Run::held).is_some_and(|held| held.attempt == attempt)
     }
 
     fn edit(&mut self, patch: &Patch) {

@@ -145,7 +145,7 @@ fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Deci
 fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -> Decided {
     let flow = known(scene)?;
     let attempt = proof.attempt();
-    let earlier = attempt <= flow.attempts
+    let earlier = (1..=flow.attempts).contains(&attempt)
         && flow.run.as_ref().and_then(|run| run.held()).is_none_or(|held| held.attempt != attempt);
     match says {
         Supervisor::Stopped { death, survivor: false } if earlier && *death != Death::None => {
