@@ -118,7 +118,10 @@ fn afford(
     if lane.budget_micros > 0 {
         takes.push(Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros });
     }
-    for take in &takes {
+    // Whoever reserves nothing may still not spend what is spent already.
+    let unreserved = flow.budgets().filter(|_| lane.budget_micros == 0);
+    let room = unreserved.map(|pool| Take { pool, amount: 1 }).collect::<Vec<_>>();
+    for take in takes.iter().chain(&room) {
         let Some(pool) = scene.pools.get(&take.pool) else { continue };
         if !pool.is_open(now) {
             return Err(Refusal::Paused { pool: take.pool.to_string() });

@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
 use crate::limits::RECURRENCE_MAX;
-use crate::pool::{PoolMove, PoolName};
+use crate::pool::{PoolMove, Take};
 use crate::project::PassedBy;
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
@@ -86,7 +86,7 @@ pub(super) fn finish_attempt(
     let mut decision = Decision {
         events: vec![ended],
         lease: Some(LeaseChange::Drop),
-        pools: give_back(grip.held),
+        pools: give_back(flow, grip.held),
         reactions: vec![],
     };
     match (&flow.owed, &then) {
@@ -116,12 +116,16 @@ pub(super) fn finish_attempt(
     decision
 }
 
-fn give_back(held: &Held) -> Vec<PoolMove> {
-    let back = |take: &crate::pool::Take| PoolMove::Return {
-        take: take.clone(),
-        spent: if matches!(take.pool, PoolName::Budget(_)) { held.spent_micros } else { 0 },
-    };
-    held.takes.iter().map(back).collect()
+/// What was taken is returned; what was spent stays gone, whether it was reserved or not.
+fn give_back(flow: &Flow, held: &Held) -> Vec<PoolMove> {
+    let back = |take: &Take| PoolMove::Return { take: take.clone(), spent: 0 };
+    held.takes.iter().map(back).chain(settle(flow, held.spent_micros)).collect()
+}
+
+/// Money that is gone from the budgets of a task and of everything above it.
+pub(super) fn settle(flow: &Flow, spent: u64) -> impl Iterator<Item = PoolMove> + '_ {
+    let settled = move |pool| PoolMove::Return { take: Take { pool, amount: 0 }, spent };
+    flow.budgets().filter(move |_| spent > 0).map(settled)
 }
 
 /// The stage is passed: go on, or owe it while something stops the task.

@@ -4,13 +4,12 @@ use crate::command::{Proof, Supervisor};
 use crate::deadline::Sight;
 use crate::event::{Event, Then};
 use crate::policy::lease_is_bounded;
-use crate::pool::{PoolMove, PoolName, Take};
 use crate::refusal::Refusal;
 use crate::run::{Counts, Death, Mode, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{Sentence, conclude, end, finish_attempt};
+use super::ending::{Sentence, conclude, end, finish_attempt, settle};
 use super::{Grip, grip, known};
 
 type Decided = Result<Decision, Refusal>;
@@ -154,18 +153,11 @@ fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -
             }
             Ok(Decision::default())
         }
-        Supervisor::Spend { micros } if earlier => {
-            let pools = flow.ancestors.iter().chain([&flow.id]);
-            let settle = |task: &crate::ids::TaskId| PoolMove::Return {
-                take: Take { pool: PoolName::Budget(*task), amount: 0 },
-                spent: *micros,
-            };
-            Ok(Decision {
-                events: vec![Event::Spent { attempt, micros: *micros }],
-                pools: pools.map(settle).collect(),
-                ..Decision::default()
-            })
-        }
+        Supervisor::Spend { micros } if earlier => Ok(Decision {
+            events: vec![Event::Spent { attempt, micros: *micros }],
+            pools: settle(flow, *micros).collect(),
+            ..Decision::default()
+        }),
         Supervisor::Renew { .. }
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }
