@@ -334,6 +334,15 @@ fn with_recurrence(flow: &Flow, block: &Block) -> Block {
     Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
 }
 
+/// What it means that something took too long; a question that nobody answered parks the run.
+pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
+    if deadline != Deadline::UserInput {
+        return Outcome::TimedOut { deadline };
+    }
+    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
+    Outcome::Blocked { block, answered: false }
+}
+
 fn timeout_code(deadline: Deadline) -> Code {
     let word = match deadline {
         Deadline::ProcessStart => "process_start_timeout",

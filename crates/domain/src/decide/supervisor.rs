@@ -1,7 +1,7 @@
 //! What the supervisor of an attempt may say, and what a late one may still add.
 
 use crate::command::{Proof, Supervisor};
-use crate::deadline::Sight;
+use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
 use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
@@ -9,7 +9,7 @@ use crate::run::{Counts, Death, Mode, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{Sentence, conclude, end, finish_attempt, settle};
+use super::ending::{Sentence, conclude, end, finish_attempt, overrun, settle};
 use super::{Grip, grip, known};
 
 type Decided = Result<Decision, Refusal>;
@@ -55,9 +55,14 @@ pub(super) fn decide(
         Supervisor::Report(sight) => Ok(report(&grip, *sight)),
         Supervisor::TimedOut(deadline) => Ok(match grip.held.phase {
             Phase::Stopping { .. } => Decision::default(),
+            // The question has been answered.
+            Phase::Leased | Phase::Working | Phase::Verifying { .. }
+                if *deadline == Deadline::UserInput =>
+            {
+                Decision::default()
+            }
             Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-                let outcome = Outcome::TimedOut { deadline: *deadline };
-                conclude(scene, &grip, Sentence::new(outcome, None), now)
+                conclude(scene, &grip, Sentence::new(overrun(*deadline, now), None), now)
             }
         }),
         Supervisor::Stopped { death, survivor } => {

@@ -119,26 +119,10 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
             end(scene, &grip, Sentence::new(outcome, None), death, now)
         }),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
-            let outcome = match deadline {
-                Deadline::UserInput => unanswered(now),
-                Deadline::ProcessStart
-                | Deadline::PromptWrite
-                | Deadline::FirstEvent
-                | Deadline::FirstVisibleEvent
-                | Deadline::StreamIdle
-                | Deadline::ToolIdle
-                | Deadline::Cleanup
-                | Deadline::WallClock => Outcome::TimedOut { deadline },
-            };
+            let outcome = ending::overrun(deadline, now);
             conclude(scene, &grip, Sentence::new(outcome, None), now)
         }),
     }
-}
-
-/// A question that nobody answered in time parks the run.
-fn unanswered(now: Timestamp) -> Outcome {
-    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
-    Outcome::Blocked { block, answered: false }
 }
 
 fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
