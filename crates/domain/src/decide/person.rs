@@ -184,7 +184,9 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
     let mut decision = Decision::default();
     match present(scene) {
         Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
-            decision.events.push(owing);
+            if flow.owed != Some(Owed::Close(ending.clone())) {
+                decision.events.push(owing);
+            }
             return Ok(decision);
         }
         Some(grip) => {
