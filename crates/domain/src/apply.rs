@@ -174,7 +174,10 @@ impl Flow {
             Event::Requeued { .. } => self.requeue(at),
             Event::Starved => self.on_run(|run| run.starved = true),
             Event::Claimed { .. } => self.claim(event, at),
-            Event::Began => self.on_attempt(at, |held, _| held.phase = Phase::Working),
+            Event::Began => self.on_attempt(at, |held, _| {
+                held.phase = Phase::Working;
+                held.armed.begin();
+            }),
             Event::Seen { sight } => self.on_attempt(at, |held, policy| {
                 held.armed.see(*sight, policy, at);
                 held.effects |= sight.may_have_effects();
@@ -195,10 +198,9 @@ impl Flow {
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
             }),
-            Event::Spent { attempt, micros } => self.on_attempt(at, |held, _| {
-                if held.attempt == *attempt {
-                    held.spent_micros = held.spent_micros.saturating_add(*micros);
-                }
+            Event::Spent { attempt, .. } if !self.is_held_by(*attempt) => {}
+            Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
+                held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
             Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
                 let attempt = held.attempt;
@@ -209,6 +211,7 @@ impl Flow {
             Event::Verified { passed, .. } => self.on_attempt(at, |held, policy| {
                 if !passed && held.purpose == Purpose::Work {
                     held.phase = Phase::Working;
+                    held.submission = None;
                     held.rounds += 1;
                     held.rearm(policy, at);
                 }
@@ -223,7 +226,8 @@ impl Flow {
                 if let Outcome::Blocked { block, .. } = &mut verdict {
                     block.raised = version;
                 }
-                held.phase = Phase::Stopping { verdict, survivor: false };
+                let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
+                held.phase = Phase::Stopping { verdict, survivor };
                 held.armed.only(Some(Deadline::Cleanup), policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {
@@ -249,6 +253,10 @@ impl Flow {
             held.active_at = at;
             change(held, &self.policy);
         }
+    }
+
+    fn is_held_by(&self, attempt: u32) -> bool {
+        self.run.as_ref().and_then(Run::held).is_some_and(|held| held.attempt == attempt)
     }
 
     fn edit(&mut self, patch: &Patch) {

@@ -83,6 +83,11 @@ impl Armed {
         armed
     }
 
+    /// The attempt is at work, so whatever had to start has started.
+    pub fn begin(&mut self) {
+        self.0.remove(&Deadline::ProcessStart);
+    }
+
     /// Moves the deadlines on by what was seen.
     pub fn see(&mut self, sight: Sight, policy: &Policy, now: Timestamp) {
         use Deadline::{
@@ -99,9 +104,12 @@ impl Armed {
             }
             // While a tool runs, its own deadline counts.
             Sight::Streaming if self.0.contains_key(&ToolIdle) => (&[], &[]),
-            Sight::Streaming => (&[FirstEvent], &[StreamIdle]),
-            Sight::ToolStarted => (&[FirstEvent, FirstVisibleEvent, StreamIdle], &[ToolIdle]),
-            Sight::ToolFinished => (&[ToolIdle], &[StreamIdle]),
+            Sight::Streaming => (&[ProcessStart, PromptWrite, FirstEvent], &[StreamIdle]),
+            Sight::ToolStarted => (
+                &[ProcessStart, PromptWrite, FirstEvent, FirstVisibleEvent, StreamIdle],
+                &[ToolIdle],
+            ),
+            Sight::ToolFinished => (&[ProcessStart, PromptWrite, ToolIdle], &[StreamIdle]),
         };
         for deadline in answered {
             self.0.remove(deadline);

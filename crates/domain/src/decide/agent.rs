@@ -119,6 +119,8 @@ fn block(
         Why::Dependency { on } => {
             if !scene.around.dependencies.contains(on) {
                 let met = graph::check_edge(scene.around, &grip.flow.project, grip.flow.id, *on)?;
+                let declared = scene.around.dependencies.iter().chain([on]);
+                graph::check_count(&declared.copied().collect())?;
                 edge = Some(Event::DependencyAdded { on: *on, met });
             }
             if !edge.as_ref().map_or_else(|| grip.flow.waits_for.contains_key(on), is_open) {

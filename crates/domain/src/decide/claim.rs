@@ -6,7 +6,7 @@ use crate::lane::{Lane, Sort};
 use crate::policy::lease_is_bounded;
 use crate::pool::{PoolMove, PoolName, Take};
 use crate::refusal::Refusal;
-use crate::run::{Idle, Purpose, Run, RunState};
+use crate::run::{BlockKind, Idle, Purpose, Run, RunState};
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Flow, Impediment};
 use crate::time::Timestamp;
@@ -86,11 +86,15 @@ fn not_for_you(flow: &Flow, run: &Run, wish: &Claim) -> Refusal {
     if flow.assignee.as_ref().is_some_and(|only| *only != claimant.principal) {
         return Refusal::NotForYou { why: "it is assigned to somebody else" };
     }
-    if !flow.capabilities.is_subset(&claimant.capabilities) {
+    if !claimant.person && !flow.capabilities.is_subset(&claimant.capabilities) {
         return Refusal::NotForYou { why: "it needs a capability that the claimer does not have" };
     }
     match &run.state {
-        RunState::Idle(Idle::Blocked(block)) if block.sticky => Refusal::PersonNeeded,
+        RunState::Idle(Idle::Blocked(block))
+            if block.sticky || block.why.kind() == BlockKind::Limit =>
+        {
+            Refusal::PersonNeeded
+        }
         RunState::Idle(Idle::Blocked(_)) => {
             Refusal::NotForYou { why: "it is blocked and not for this claimer to pick up" }
         }
@@ -118,7 +122,10 @@ fn afford(
     if lane.budget_micros > 0 {
         takes.push(Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros });
     }
-    for take in &takes {
+    // Whoever reserves nothing may still not spend what is spent already.
+    let unreserved = flow.budgets().filter(|_| lane.budget_micros == 0);
+    let room = unreserved.map(|pool| Take { pool, amount: 1 }).collect::<Vec<_>>();
+    for take in takes.iter().chain(&room) {
         let Some(pool) = scene.pools.get(&take.pool) else { continue };
         if !pool.is_open(now) {
             return Err(Refusal::Paused { pool: take.pool.to_string() });

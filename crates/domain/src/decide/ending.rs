@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
 use crate::limits::RECURRENCE_MAX;
-use crate::pool::{PoolMove, PoolName};
+use crate::pool::{PoolMove, Take};
 use crate::project::PassedBy;
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
@@ -86,7 +86,7 @@ pub(super) fn finish_attempt(
     let mut decision = Decision {
         events: vec![ended],
         lease: Some(LeaseChange::Drop),
-        pools: give_back(grip.held),
+        pools: give_back(flow, grip.held),
         reactions: vec![],
     };
     match (&flow.owed, &then) {
@@ -116,12 +116,16 @@ pub(super) fn finish_attempt(
     decision
 }
 
-fn give_back(held: &Held) -> Vec<PoolMove> {
-    let back = |take: &crate::pool::Take| PoolMove::Return {
-        take: take.clone(),
-        spent: if matches!(take.pool, PoolName::Budget(_)) { held.spent_micros } else { 0 },
-    };
-    held.takes.iter().map(back).collect()
+/// What was taken is returned; what was spent stays gone, whether it was reserved or not.
+fn give_back(flow: &Flow, held: &Held) -> Vec<PoolMove> {
+    let back = |take: &Take| PoolMove::Return { take: take.clone(), spent: 0 };
+    held.takes.iter().map(back).chain(settle(flow, held.spent_micros)).collect()
+}
+
+/// Money that is gone from the budgets of a task and of everything above it.
+pub(super) fn settle(flow: &Flow, spent: u64) -> impl Iterator<Item = PoolMove> + '_ {
+    let settled = move |pool| PoolMove::Return { take: Take { pool, amount: 0 }, spent };
+    flow.budgets().filter(move |_| spent > 0).map(settled)
 }
 
 /// The stage is passed: go on, or owe it while something stops the task.
@@ -232,7 +236,15 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
             let block = with_recurrence(grip.flow, block);
+            if !block.sticky && was_met_meanwhile(grip, &block) {
+                return (Counts::Try, Then::Queued);
+            }
             (Counts::Try, Then::Blocked { block, again: false })
+        }
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
+        Outcome::Released { .. } | Outcome::TimedOut { .. } if grip.held.submission.is_some() => {
+            within_tries(grip, Counts::Try, Then::Submitted, now)
         }
         Outcome::Released { until } => {
             let wait = until.filter(|until| *until > now);
@@ -240,8 +252,6 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             let then = again.unwrap_or_else(|| wait.map_or(Then::Queued, delayed));
             within_tries(grip, Counts::Try, then, now)
         }
-        // What was submitted is pinned and can be verified by anybody.
-        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
         Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
         Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
@@ -256,6 +266,13 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             (Counts::Try, Then::Finished { finish: Finish::Cancelled, result: None })
         }
     }
+}
+
+/// Whether the task that the block waits for was done while death was awaited: nobody would tell
+/// the run again.
+fn was_met_meanwhile(grip: &Grip<'_>, block: &Block) -> bool {
+    matches!((&grip.held.phase, &block.why),
+        (Phase::Stopping { .. }, Why::Dependency { on }) if !grip.flow.waits_for.contains_key(on))
 }
 
 fn parked_again(block: &Block) -> Then {
@@ -315,6 +332,15 @@ fn limit(flow: &Flow, cap: Cap, now: Timestamp) -> Then {
 fn with_recurrence(flow: &Flow, block: &Block) -> Block {
     let seen = flow.recurrence.get(&block.why.kind()).copied().unwrap_or_default();
     Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
+}
+
+/// What it means that something took too long; a question that nobody answered parks the run.
+pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
+    if deadline != Deadline::UserInput {
+        return Outcome::TimedOut { deadline };
+    }
+    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
+    Outcome::Blocked { block, answered: false }
 }
 
 fn timeout_code(deadline: Deadline) -> Code {

@@ -15,7 +15,7 @@ use crate::task::{Ending, Flow, Kind, Owed, Stage};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::present;
+use super::{graph, present};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,26 +119,10 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
             end(scene, &grip, Sentence::new(outcome, None), death, now)
         }),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
-            let outcome = match deadline {
-                Deadline::UserInput => unanswered(now),
-                Deadline::ProcessStart
-                | Deadline::PromptWrite
-                | Deadline::FirstEvent
-                | Deadline::FirstVisibleEvent
-                | Deadline::StreamIdle
-                | Deadline::ToolIdle
-                | Deadline::Cleanup
-                | Deadline::WallClock => Outcome::TimedOut { deadline },
-            };
+            let outcome = ending::overrun(deadline, now);
             conclude(scene, &grip, Sentence::new(outcome, None), now)
         }),
     }
-}
-
-/// A question that nobody answered in time parks the run.
-fn unanswered(now: Timestamp) -> Outcome {
-    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
-    Outcome::Blocked { block, answered: false }
 }
 
 fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
@@ -162,13 +146,7 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     if !met {
         return decision;
     }
-    let parked_on_it = flow.run.as_ref().is_some_and(|run| match &run.state {
-        RunState::Idle(Idle::Blocked(Block {
-            why: Why::Dependency { on: it }, sticky, ..
-        })) => *it == on && !sticky,
-        RunState::Idle(_) | RunState::Held(_) => false,
-    });
-    if parked_on_it {
+    if graph::parked_on(flow, on).is_some_and(|block| !block.sticky) {
         decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
     }
     let last = flow.waits_for.len() == 1;
