@@ -1,1 +1,20 @@
-//! Placeholder.
+//! What the tests of Baton stand on: a disk that fails, a process to kill, chance with a seed.
+//!
+//! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
+//! memory, can be cut off from power at every point of its history and can fail at every I/O.
+//! [`child`] runs the test binary once more in a role of its own, so that it can be killed.
+//! [`chance`] makes every random choice of a test repeatable from one number.
+
+pub mod chance;
+pub mod child;
+pub mod disk;
+
+/// How many times more work a soak does than a plain run of the tests.
+const SOAK_FACTOR: u64 = 20;
+
+/// Gives the number of rounds for this run: `rounds`, or many times that if `BATON_SOAK=1` is set.
+#[must_use]
+pub fn rounds(rounds: u64) -> u64 {
+    let soak = std::env::var_os("BATON_SOAK").is_some_and(|value| value == "1");
+    if soak { rounds * SOAK_FACTOR } else { rounds }
+}

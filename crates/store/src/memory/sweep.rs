@@ -1,0 +1,78 @@
+//! How time passes for everybody.
+
+use baton_domain::command::{Command, Time};
+use baton_domain::decide::due_at;
+use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::limits::{AMNESTY, SILENCE_MAX};
+use baton_domain::pool::Pool;
+use baton_domain::time::Timestamp;
+
+use super::State;
+use super::turn::Turn;
+use crate::Freed;
+use crate::order::{Actor, Swept};
+
+impl Turn<'_> {
+    /// First whatever is due, oldest first and each task once; then what tasks owe one another,
+    /// oldest first, what this very sweep gave rise to included.
+    pub(super) fn sweep(&mut self, count_max: usize) -> Swept {
+        if self.now.since(self.state.swept_at) > SILENCE_MAX && self.state.has_leases() {
+            self.state.amnesty = self.now + AMNESTY;
+        }
+        self.ring_for_opened_pools();
+        let mut swept = Swept::default();
+        for (_, tenant, id) in self.state.due(self.now).into_iter().take(count_max) {
+            self.let_pass(&tenant, id, Time::Pass);
+            swept.due += 1;
+        }
+        while swept.due + swept.reactions < count_max
+            && let Some((tenant, reaction)) = self.state.owed.pop_front()
+        {
+            self.let_pass(&tenant, reaction.to, Time::React(reaction));
+            swept.reactions += 1;
+        }
+        self.state.swept_at = self.now;
+        swept.more = !self.state.owed.is_empty() || !self.state.due(self.now).is_empty();
+        swept
+    }
+
+    fn let_pass(&mut self, tenant: &TenantId, id: TaskId, time: Time) {
+        // Time asks for nothing, so a refusal only means that there is nothing to do.
+        if let Ok(ruling) = self.rule_on(tenant, id, &[Command::Time(time)]) {
+            self.write(tenant, &Actor::clockwork(), ruling);
+        }
+    }
+
+    /// A pause that ended since the last sweep was nobody's order.
+    fn ring_for_opened_pools(&mut self) {
+        let ended = |pool: &Pool| {
+            let until = pool.shut.as_ref().and_then(|shut| shut.until);
+            until.is_some_and(|until| self.state.swept_at < until && until <= self.now)
+        };
+        for (tenant, own) in &self.state.tenants {
+            if own.pools.values().any(ended) {
+                self.freed.push(Freed::Pools(tenant.clone()));
+            }
+        }
+    }
+}
+
+impl State {
+    fn has_leases(&self) -> bool {
+        self.tenants.values().any(|own| own.tasks.values().any(|kept| kept.lease.is_some()))
+    }
+
+    /// Everything that is due, oldest first.
+    fn due(&self, now: Timestamp) -> Vec<(Timestamp, TenantId, TaskId)> {
+        let mut due = vec![];
+        for (tenant, own) in &self.tenants {
+            for (id, kept) in &own.tasks {
+                let project = own.project_of(&kept.flow);
+                let at = due_at(&kept.flow, kept.lease.as_ref(), &project, self.amnesty);
+                due.extend(at.filter(|at| *at <= now).map(|at| (at, tenant.clone(), *id)));
+            }
+        }
+        due.sort();
+        due
+    }
+}
