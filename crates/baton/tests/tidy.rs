@@ -90,6 +90,10 @@ fn modules_use_only_what_their_row_allows() {
         let Some(inner) = path.strip_prefix("crates/baton/src/") else { continue };
         let Some(inner) = inner.strip_suffix(".rs") else { continue };
         let module = inner.split('/').next().expect("a path has a first part");
+        // The library's root only lists the modules, and a test may look around.
+        if module == "lib" || is_test(&path) {
+            continue;
+        }
         let Some(may_use) = rows.get(module) else {
             offences.insert(format!("{path}: add a row for `{module}` to MODULES in {SELF}"));
             continue;
