@@ -101,12 +101,16 @@ pub(super) fn finish_attempt(
             let doubted = flow.doubted || *result != Some(RunResult::Verified);
             pass(scene, flow, &grip.run.stage, doubted, &mut decision);
         }
-        (_, Then::Finished { finish: Finish::Failed { .. }, .. } | Then::Blocked { .. }) => {
-            wake(flow, false, &mut decision);
-        }
+        (
+            _,
+            Then::Finished { finish: Finish::Failed { .. }, .. }
+            | Then::Blocked { again: false, .. },
+        ) => wake(flow, false, &mut decision),
+        // Whoever waits for it knows of the old block already.
         (
             _,
             Then::Finished { finish: Finish::Cancelled, .. }
+            | Then::Blocked { again: true, .. }
             | Then::Queued
             | Then::Delayed { .. }
             | Then::Submitted,
@@ -189,7 +193,7 @@ pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &
 }
 
 /// Tells the task whose agent made this one.
-fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
+pub(super) fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
     if let Some(to) = flow.creator_task {
         decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended } });
     }

@@ -269,10 +269,13 @@ fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> De
 
 fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Timestamp) -> Decided {
     match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
-        RunState::Idle(_) => happened(Event::RunFinished {
-            finish: Finish::Failed { code: code.clone() },
-            reason: Some(reason.clone()),
-        }),
+        RunState::Idle(_) => {
+            let finish = Finish::Failed { code: code.clone() };
+            let failed = Event::RunFinished { finish, reason: Some(reason.clone()) };
+            let mut decision = Decision::of(vec![failed]);
+            ending::wake(flow, false, &mut decision);
+            Ok(decision)
+        }
         RunState::Held(_) => {
             let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Forced };
             force(scene, flow, outcome, reason, now)
