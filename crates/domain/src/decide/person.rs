@@ -81,7 +81,8 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     }
     let lifted = patch.policy.is_some_and(|policy| {
         blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
-            Cap::Continuations => policy.continuations_max > tally.continuations,
+            // The first ending is no continuation yet, so this cap is reached one later.
+            Cap::Continuations => policy.continuations_max >= tally.continuations,
             Cap::Losses => policy.losses_max > tally.losses,
             Cap::Tries => policy.tries_max > tally.tries,
         })
