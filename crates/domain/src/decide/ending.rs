@@ -233,9 +233,10 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
         Outcome::Failed { code, fault: Fault::Agent } => fault(grip, code, None, now),
-        Outcome::Failed { fault: Fault::Infrastructure, .. } => {
+        Outcome::Failed { fault: Fault::Infrastructure, .. }
+        | Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
+            loss(grip, again.unwrap_or_else(|| back_off(grip, losses, now)), now)
         }
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
@@ -257,10 +258,6 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             within_tries(grip, Counts::Try, then, now)
         }
         Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
-        Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
-            let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
-        }
         Outcome::TimedOut { .. } if grip.held.mode == Mode::Solo => {
             continuation(grip, again.unwrap_or(Then::Queued), now)
         }
