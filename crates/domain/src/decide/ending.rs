@@ -15,7 +15,7 @@ use crate::run::{
     Purpose, RunResult, Why,
 };
 use crate::scene::{Decision, LeaseChange, Scene};
-use crate::task::{Ending, Flow, Hold, Kind, Owed};
+use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
@@ -165,6 +165,39 @@ pub(super) fn advance(
         }
         None => close(scene, flow, &Ending::Done { verified: !doubted }, decision),
     }
+}
+
+/// Whether neither a hold nor its being a draft keeps the task where it is.
+pub(super) fn may_go_on(flow: &Flow) -> bool {
+    flow.holds.are_none() && !flow.draft
+}
+
+/// Does what is owed, now that nothing stops the task any more.
+pub(super) fn go_on(scene: &Scene<'_>, flow: &Flow, decision: &mut Decision) {
+    if flow.owed != Some(Owed::Advance) {
+        return;
+    }
+    match (rolled_up(scene, flow), &flow.stage) {
+        (Some(ending), _) => close(scene, flow, &ending, decision),
+        (None, Stage::Backlog) => advance(scene, flow, None, flow.doubted, decision),
+        (None, Stage::Working(stage)) if flow.kind != Kind::Epic => {
+            advance(scene, flow, Some(stage), flow.doubted, decision);
+        }
+        // A child was added meanwhile, and its end will tell; or the task has ended.
+        (None, Stage::Working(_) | Stage::Ended(_) | Stage::Archived(_)) => {}
+    }
+}
+
+/// How an epic ends by its children: once none of them is open and at least one is done.
+pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
+    let children = &scene.around.children;
+    let ended: Vec<&Ending> = children.values().flatten().collect();
+    if flow.kind != Kind::Epic || ended.len() < children.len() {
+        return None;
+    }
+    let done = || ended.iter().filter(|ending| ending.satisfies());
+    let verified = done().all(|ending| matches!(ending, Ending::Done { verified: true }));
+    done().next().map(|_| Ending::Done { verified })
 }
 
 /// The pass that begins with entering a stage; an epic has none.

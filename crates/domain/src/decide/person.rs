@@ -22,8 +22,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
     }
     match says {
         Person::Edit(patch) => edit(flow, patch),
-        Person::Publish if flow.draft => happened(Event::Published),
-        Person::Publish => nothing(),
+        Person::Publish => publish(scene, flow),
         Person::Approve => match flow.approval {
             Approval::Pending => happened(Event::Approved),
             Approval::Approved => nothing(),
@@ -154,16 +153,23 @@ fn set_hold(scene: &Scene<'_>, flow: &Flow, hold: Hold, on: bool, reason: &Reaso
     if flow.holds.has(hold) == on {
         return nothing();
     }
-    let mut after = flow.holds;
-    *after.flag(hold) = on;
     let set = Event::HoldSet { hold, on, reason: Some(reason.clone()) };
     let mut decision = Decision::of(vec![set]);
-    if after.are_none() && flow.owed == Some(Owed::Advance) {
-        let passed = match &flow.stage {
-            Stage::Working(stage) => Some(stage),
-            Stage::Backlog | Stage::Ended(_) | Stage::Archived(_) => None,
-        };
-        ending::advance(scene, flow, passed, flow.doubted, &mut decision);
+    let mut after = flow.holds;
+    *after.flag(hold) = on;
+    if after.are_none() && !flow.draft {
+        ending::go_on(scene, flow, &mut decision);
+    }
+    Ok(decision)
+}
+
+fn publish(scene: &Scene<'_>, flow: &Flow) -> Decided {
+    if !flow.draft {
+        return nothing();
+    }
+    let mut decision = Decision::of(vec![Event::Published]);
+    if flow.holds.are_none() {
+        ending::go_on(scene, flow, &mut decision);
     }
     Ok(decision)
 }

@@ -11,7 +11,7 @@ use crate::reaction::{Cause, Reaction};
 use crate::refusal::Refusal;
 use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
 use crate::scene::{Decision, Lease, Scene};
-use crate::task::{Ending, Flow, Kind, Owed, Stage};
+use crate::task::{Flow, Owed, Stage};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
@@ -150,8 +150,8 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
         decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
     }
     let last = flow.waits_for.len() == 1;
-    if last && flow.stage == Stage::Backlog && scene.project.promote && !flow.draft {
-        if flow.holds.are_none() {
+    if last && flow.stage == Stage::Backlog && scene.project.promote {
+        if ending::may_go_on(flow) {
             ending::advance(scene, flow, None, false, &mut decision);
         } else {
             decision.events.push(Event::Owing { owed: Owed::Advance });
@@ -160,18 +160,17 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     decision
 }
 
-/// An epic is done once none of its children is open and at least one is done.
+/// An epic whose children are done is done with them, or as soon as nothing stops it.
 fn roll_up(scene: &Scene<'_>, flow: &Flow) -> Decision {
     let mut decision = Decision::default();
-    let children = &scene.around.children;
-    let ended: Vec<&Ending> = children.values().flatten().collect();
-    if flow.kind != Kind::Epic || ended.len() < children.len() {
-        return decision;
-    }
-    let mut done = ended.iter().filter(|ending| ending.satisfies()).peekable();
-    if done.peek().is_some() {
-        let verified = done.all(|ending| matches!(ending, Ending::Done { verified: true }));
-        ending::close(scene, flow, &Ending::Done { verified }, &mut decision);
+    match ending::rolled_up(scene, flow) {
+        Some(ending) if ending::may_go_on(flow) => {
+            ending::close(scene, flow, &ending, &mut decision);
+        }
+        Some(_) if flow.owed.is_none() => {
+            decision.events.push(Event::Owing { owed: Owed::Advance });
+        }
+        Some(_) | None => {}
     }
     decision
 }
