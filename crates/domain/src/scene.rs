@@ -133,6 +133,7 @@ impl Command {
                 Supervisor::Exited
                 | Supervisor::Stopped { .. }
                 | Supervisor::TimedOut(_)
+                | Supervisor::Lost { .. }
                 | Supervisor::Release { .. } => needs.dependants = true,
                 Supervisor::Renew { .. }
                 | Supervisor::Report(_)

@@ -260,12 +260,20 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
 }
 
 fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then) {
+    let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
         Outcome::Failed { code, fault: Fault::Agent } => fault(grip, code, None, now),
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost | Outcome::Failed { fault: Fault::Infrastructure, .. } if pinned => {
+            loss(grip, Then::Submitted, now)
+        }
+        Outcome::Released { .. } | Outcome::TimedOut { .. } if pinned => {
+            within_tries(grip, Counts::Try, Then::Submitted, now)
+        }
         Outcome::Failed { fault: Fault::Infrastructure, .. }
         | Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
@@ -278,11 +286,6 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
                 return (Counts::Try, Then::Queued);
             }
             (Counts::Try, Then::Blocked { block, again: false })
-        }
-        // What was submitted is pinned and can be verified by anybody.
-        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
-        Outcome::Released { .. } | Outcome::TimedOut { .. } if grip.held.submission.is_some() => {
-            within_tries(grip, Counts::Try, Then::Submitted, now)
         }
         Outcome::Released { until } => {
             let wait = until.filter(|until| *until > now);
@@ -402,13 +405,16 @@ fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
     let begun = held.phase != Phase::Leased;
     match outcome {
         Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
-        Outcome::Failed { .. } => Certainty::Failed,
+        Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
         Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
-        Outcome::TimedOut { .. } if !held.effects && held.mode == Mode::Supervised => {
+        Outcome::TimedOut { .. } | Outcome::Failed { .. }
+            if !held.effects && held.mode == Mode::Supervised =>
+        {
             Certainty::NotStarted
         }
         Outcome::Released { .. }
         | Outcome::Cancelled
+        | Outcome::Failed { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Lost
         | Outcome::EndedWithoutResult => Certainty::Unknown,
