@@ -90,9 +90,12 @@ fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
     if let Phase::Stopping { .. } = held.phase {
         return None;
     }
-    let (deadline, at) = held.armed.first()?;
-    let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
-    Some((deadline, at + if own { Millis(0) } else { BACKSTOP }))
+    let grace = |deadline| {
+        let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
+        if own { Millis(0) } else { BACKSTOP }
+    };
+    let fires = held.armed.iter().map(|(deadline, at)| (deadline, at + grace(deadline)));
+    fires.min_by_key(|(_, at)| *at)
 }
 
 fn pass(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> Decision {
