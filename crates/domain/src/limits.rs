@@ -37,6 +37,8 @@ pub const STAGES_MAX: usize = 12;
 /// Commands in one order.
 pub const COMMANDS_MAX: usize = 4;
 
+/// How long a holder may park or delay a run by time alone.
+pub const PARKED_MAX: Millis = Millis::hours(24 * 30);
 /// The longest lease that may be asked for.
 pub const LEASE_MAX: Millis = Millis::hours(24);
 /// The shortest lease that may be asked for.

@@ -3,6 +3,7 @@
 use crate::command::{Proof, Supervisor};
 use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
+use crate::limits::PARKED_MAX;
 use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
 use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult};
@@ -39,6 +40,10 @@ pub(super) fn decide(
                 conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now)
             }
         }),
+        Supervisor::Release { until: Some(until), .. } if *until > now + PARKED_MAX => {
+            let rule = "must be at most 30 days away";
+            Err(Refusal::Invalid { field: "until".into(), rule: rule.into() })
+        }
         Supervisor::Release { reason, until } => {
             let outcome = Outcome::Released { until: *until };
             let sentence = Sentence::new(outcome, Some(reason.clone()));
