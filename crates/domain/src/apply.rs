@@ -142,7 +142,7 @@ impl Flow {
                 }
             }
             Event::Ended { ending } => {
-                self.stage = Stage::Ended(ending.clone());
+                self.stage = Stage::Ended(ending.kept());
                 self.owed = None;
                 self.ended_at = Some(at);
             }
@@ -152,7 +152,7 @@ impl Flow {
                 }
             }
             Event::HoldSet { hold, on, .. } => *self.holds.flag(*hold) = *on,
-            Event::Owing { owed } => self.owed = Some(owed.clone()),
+            Event::Owing { owed } => self.owed = Some(owed.kept()),
             Event::DependencyAdded { on, met } => {
                 self.dependencies += 1;
                 if !met {

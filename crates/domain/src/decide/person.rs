@@ -191,7 +191,7 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
     let mut decision = Decision::default();
     match present(scene) {
         Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
-            if flow.owed != Some(Owed::Close(ending.clone())) {
+            if flow.owed != Some(Owed::Close(ending.kept())) {
                 decision.events.push(owing);
             }
             return Ok(decision);
