@@ -12,7 +12,7 @@ use baton_domain::task::Hold;
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    abandon, block, capability, capable, claim, code, complete, digest, fail, hold, message,
+    abandon, block, capability, capable, claim, code, complete, digest, fail, hold, lost, message,
     move_to, note, one_gate, pass, person, principal, progress, proved, reason, release, solo,
     stopped, text, verdict, wanting, worker,
 };
@@ -169,6 +169,7 @@ pub fn supervisors() -> Vec<Row> {
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
         row("timed out, input", |c| supervisor(c, Supervisor::TimedOut(Deadline::UserInput))),
         row("exited", |c| supervisor(c, Supervisor::Exited)),
+        row("lost", |c| supervisor(c, lost())),
         row("stopped, proof", |c| supervisor(c, proved())),
         row("stopped, none", |c| supervisor(c, stopped(Death::None, false))),
         row("stopped, survivor", |c| supervisor(c, stopped(Death::None, true))),
