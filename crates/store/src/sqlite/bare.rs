@@ -112,7 +112,8 @@ impl Bare {
         let sql = "DELETE FROM leases WHERE tenant = 1 AND task = ?1";
         conn.prepare_cached(sql)?.execute([task_key])?;
         self.event(conn, task, 3, position)?;
-        let sql = "INSERT INTO ended (tenant, task, head, body) VALUES (1, ?1, ?2, ?3)";
+        let sql = "INSERT INTO ended (tenant, task, project, ended_at, head, body)
+                   VALUES (1, ?1, 'bench', ?1, ?2, ?3)";
         conn.prepare_cached(sql)?.execute(params![task_key, ROOT, self.bodies.flow])?;
         let sql = "DELETE FROM flows WHERE tenant = 1 AND task = ?1";
         conn.prepare_cached(sql)?.execute([task_key])?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command, Time};
-use baton_domain::decide::due_at;
 use baton_domain::ids::{ProjectId, TaskId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::project::{RecordScene, decide_record};
@@ -99,7 +98,13 @@ impl Desk {
 
     /// Only a record makes a tenant, and only if the rules accept it: asking leaves no trace.
     fn new_tenant(&mut self, order: &Order) -> Result<usize, Fail> {
-        let Aim::Record(command, _) = &order.aim else { return Err(Refusal::NotFound.into()) };
+        let command = match &order.aim {
+            Aim::Record(command, _) => command,
+            Aim::Next(_) => return Err(Refusal::NothingClaimable.into()),
+            Aim::Task(..) | Aim::Birth(..) | Aim::Sweep(_) => {
+                return Err(Refusal::NotFound.into());
+            }
+        };
         decide_record(&RecordScene::default(), command)?;
         let key = self.books.tenants.iter().map(|ledger| ledger.key).max().unwrap_or(0) + 1;
         self.pen.tenant(key, order.tenant.as_str())?;
@@ -366,9 +371,7 @@ impl Desk {
             self.pen.brief(key, flow, brief)?;
         }
         if flow.ending().is_some() {
-            let project = ledger.projects.get(&flow.project);
-            let archive_at = project.and_then(|project| due_at(flow, None, project, Timestamp(0)));
-            self.pen.ended(key, flow, archive_at, head)?;
+            self.pen.ended(key, flow, head)?;
             if found.is_some_and(|found| found.live) {
                 self.pen.drop_flow(key, flow.id)?;
             }
@@ -463,10 +466,13 @@ impl Desk {
     fn due(&self, now: Timestamp, count_max: usize) -> Result<Vec<(usize, TaskId)>, Fail> {
         let live = self.books.due.iter().take_while(|(at, _, _)| *at <= now);
         let mut due: Vec<_> = live.take(count_max).map(|(_, tenant, id)| (*tenant, *id)).collect();
-        let rest = count_max.saturating_sub(due.len());
-        for (key, id) in self.pen.to_archive(now, rest)? {
-            let tenant = self.books.tenants.iter().position(|ledger| ledger.key == key);
-            due.extend(tenant.map(|tenant| (tenant, id)));
+        for (tenant, ledger) in self.books.tenants.iter().enumerate() {
+            for project in ledger.projects.values() {
+                let Some(kept) = project.archive_after else { continue };
+                let rest = count_max.saturating_sub(due.len());
+                let old = self.pen.to_archive(ledger.key, &project.id, now - kept, rest)?;
+                due.extend(old.into_iter().map(|id| (tenant, id)));
+            }
         }
         Ok(due)
     }

@@ -197,18 +197,17 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn ended(
-        &mut self,
-        tenant: i64,
-        flow: &Flow,
-        archive_at: Option<Timestamp>,
-        head: &Hash,
-    ) -> Sql<()> {
+    pub(super) fn ended(&mut self, tenant: i64, flow: &Flow, head: &Hash) -> Sql<()> {
+        let kept_since = match flow.stage {
+            Stage::Ended(_) => flow.ended_at.map(|at| at.0),
+            Stage::Backlog | Stage::Working(_) | Stage::Archived(_) => None,
+        };
         self.run(
-            "INSERT INTO ended (tenant, task, archive_at, head, body) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO ended (tenant, task, project, ended_at, head, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (tenant, task) DO UPDATE
-             SET archive_at = excluded.archive_at, head = excluded.head, body = excluded.body",
-            params![tenant, int(flow.id.0), archive_at.map(|at| at.0), head, json(flow)],
+             SET ended_at = excluded.ended_at, head = excluded.head, body = excluded.body",
+            params![tenant, int(flow.id.0), flow.project.as_str(), kept_since, head, json(flow)],
         )
     }
 
@@ -371,14 +370,21 @@ impl Pen {
         row.map(|(body, head)| Ok((parse(&body)?, head))).transpose()
     }
 
-    /// Ended tasks that are to be put away by now.
-    pub(super) fn to_archive(&self, now: Timestamp, count: usize) -> Sql<Vec<(i64, TaskId)>> {
-        let sql = "SELECT tenant, task FROM ended WHERE archive_at <= ?1
-                   ORDER BY archive_at LIMIT ?2";
+    /// Tasks of a project that ended by a time and are not put away yet, the oldest first.
+    pub(super) fn to_archive(
+        &self,
+        tenant: i64,
+        project: &ProjectId,
+        ended_by: Timestamp,
+        count: usize,
+    ) -> Sql<Vec<TaskId>> {
+        let sql = "SELECT task FROM ended WHERE tenant = ?1 AND project = ?2 AND ended_at <= ?3
+                   ORDER BY ended_at LIMIT ?4";
         let mut found = self.conn.prepare_cached(sql)?;
-        let rows = found.query_map(params![now.0, int(count as u64)], |row| {
-            Ok((row.get(0)?, TaskId(nat(row.get(1)?))))
-        })?;
+        let rows = found
+            .query_map(params![tenant, project.as_str(), ended_by.0, int(count as u64)], |row| {
+                Ok(TaskId(nat(row.get(0)?)))
+            })?;
         rows.collect()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_domain::decide;
 use baton_store::memory::MemoryStore;
+use baton_store::sqlite::{Options, SqliteStore};
 use baton_store::{Bell, Clock, Store};
 
 /// A place where one store can be; every case gets a fresh one.
@@ -29,5 +30,32 @@ impl Backend for Memory {
     /// A memory has nothing to come back from: it stays open.
     fn reopen(&self, store: Arc<dyn Store>, _: Arc<dyn Clock>, _: Bell) -> Arc<dyn Store> {
         store
+    }
+}
+
+/// A folder that vanishes with the case.
+pub struct Sqlite(tempfile::TempDir);
+
+impl Sqlite {
+    pub fn fresh() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder is to be had"))
+    }
+}
+
+impl Backend for Sqlite {
+    fn open(&self, clock: Arc<dyn Clock>, bell: Bell) -> Arc<dyn Store> {
+        let folder = self.0.path().join("home");
+        // Salts need not be random here, and must not be equal.
+        let mut salt = 0_u8;
+        let chance = move |bytes: &mut [u8]| {
+            for byte in bytes {
+                salt = salt.wrapping_add(37);
+                *byte = salt;
+            }
+        };
+        let mut options = Options::new(decide, Box::new(chance), &folder);
+        options.clock = Some(clock);
+        options.bell = bell;
+        Arc::new(SqliteStore::open(&folder, options).expect("a fresh folder opens"))
     }
 }

@@ -123,8 +123,8 @@ pub async fn the_entries_of_a_task_begin_where_they_are_asked_to(world: &World) 
     assert_eq!(versions(task, 1, 10).await, [1, 2, 3, 4]);
     assert_eq!(versions(task, 3, 10).await, [3, 4]);
     assert_eq!(versions(task, 2, 2).await, [2, 3]);
-    assert_eq!(versions(task, 5, 10).await, []);
-    assert_eq!(versions(TaskId(99), 1, 10).await, []);
+    assert_eq!(versions(task, 5, 10).await, Vec::<u64>::new());
+    assert_eq!(versions(TaskId(99), 1, 10).await, Vec::<u64>::new());
 }
 
 pub async fn an_entry_tells_who_did_what_and_when(world: &World) {

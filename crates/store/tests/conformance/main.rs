@@ -178,3 +178,4 @@ macro_rules! conformance {
 }
 
 conformance!(memory: crate::backend::Memory);
+conformance!(sqlite: crate::backend::Sqlite::fresh());

@@ -41,14 +41,15 @@ CREATE TABLE flows (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ended (
-    tenant     INTEGER NOT NULL,
-    task       INTEGER NOT NULL,
-    archive_at INTEGER,
-    head       BLOB NOT NULL,
-    body       TEXT NOT NULL,
+    tenant   INTEGER NOT NULL,
+    task     INTEGER NOT NULL,
+    project  TEXT NOT NULL,
+    ended_at INTEGER, -- until it is put away
+    head     BLOB NOT NULL,
+    body     TEXT NOT NULL,
     PRIMARY KEY (tenant, task)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ended_by_archive ON ended (archive_at) WHERE archive_at IS NOT NULL;
+CREATE INDEX ended_by_time ON ended (tenant, project, ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE leases (
     tenant     INTEGER NOT NULL,
