@@ -1,0 +1,195 @@
+//! The only way anything changes: orders go through here to the store, are timed and counted, and
+//! whoever waits for work waits here. Everything that could differ between two runs of the same
+//! program is passed in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use baton_store::order::Swept;
+use baton_store::{Aim, Clock, Committed, Error, Order, Store};
+use tracing::field::{Empty, display};
+
+use crate::chance::Chance;
+use crate::clock::Stopwatch;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::tokens::{Keyring, Secrets};
+use crate::waiters::Waiters;
+
+use ages::Ages;
+
+pub use claim::{Claimed, Target, Tokens, Wish};
+
+mod ages;
+mod claim;
+mod reads;
+
+/// Everything that an engine is made of.
+pub struct Parts {
+    /// Where tasks are kept. Its bell must be the one of `waiters`.
+    pub store: Arc<dyn Store>,
+    /// Who waits for work.
+    pub waiters: Arc<Waiters>,
+    /// The same clock that the store asks.
+    pub clock: Arc<dyn Clock>,
+    /// How long orders take.
+    pub stopwatch: Arc<dyn Stopwatch>,
+    /// Where nonces come from.
+    pub chance: Arc<dyn Chance>,
+    /// What tokens are made with.
+    pub secrets: Secrets,
+    /// Which life of the store this is; tokens of another are dead.
+    pub incarnation: u64,
+}
+
+/// The only way anything changes.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    waiters: Arc<Waiters>,
+    clock: Arc<dyn Clock>,
+    stopwatch: Arc<dyn Stopwatch>,
+    chance: Arc<dyn Chance>,
+    keyring: Keyring,
+    metrics: Metrics,
+    ages: Ages,
+}
+
+impl Engine {
+    /// Puts the parts together; nothing happens until somebody asks for something.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            ages: Ages::starting_at(parts.clock.now()),
+            metrics: Metrics::new(parts.waiters.wakes()),
+            keyring: Keyring::new(parts.secrets, parts.incarnation),
+            store: parts.store,
+            waiters: parts.waiters,
+            clock: parts.clock,
+            stopwatch: parts.stopwatch,
+            chance: parts.chance,
+        }
+    }
+
+    /// Carries out an order, whole or not at all.
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        fields(tenant = %order.tenant, aim = word(&order.aim), task = Empty, outcome = Empty)
+    )]
+    pub async fn submit(&self, order: Order) -> Result<Committed, Error> {
+        let aim = word(&order.aim);
+        let span = tracing::Span::current();
+        if let Aim::Task(task, _) = &order.aim {
+            span.record("task", display(task));
+        }
+        let began = self.stopwatch.micros();
+        let answer = self.store.submit(order).await;
+        let micros = self.stopwatch.micros().saturating_sub(began);
+        let outcome = outcome(&answer);
+        self.metrics.ordered(aim, outcome, micros);
+        span.record("outcome", outcome);
+        match &answer {
+            Ok(committed) => {
+                if let Some(flow) = &committed.task {
+                    span.record("task", display(flow.id));
+                }
+                if changed_something(committed) {
+                    self.ages.changed();
+                }
+                tracing::debug!(micros, "answered");
+            }
+            Err(Error::Refused(_) | Error::KeyReused) => tracing::debug!(micros, "refused"),
+            // The sentences of these errors are the store's own; none quotes what was asked.
+            Err(error) => tracing::warn!(micros, %error, "not carried out"),
+        }
+        answer
+    }
+
+    /// Lets time pass, for at most so many tasks and reactions.
+    pub async fn sweep(&self, count_max: usize) -> Result<Swept, Error> {
+        let answer = self.submit(Order::sweep(count_max)).await;
+        let swept = answer.as_ref().map_or_else(|_| Swept::default(), |done| done.swept);
+        self.metrics.swept(outcome(&answer), swept);
+        answer?;
+        self.ages.swept(self.clock.now());
+        Ok(swept)
+    }
+
+    /// Signs what happened, if anything has since the last time that was at least a while ago.
+    pub async fn seal_if_due(&self) -> Result<bool, Error> {
+        let Some(turn) = self.ages.seal_due(self.clock.now()) else { return Ok(false) };
+        let answer = self.store.seal().await;
+        self.metrics.sealed(if answer.is_ok() { "ok" } else { "failed" });
+        answer?;
+        self.ages.sealed(turn);
+        Ok(true)
+    }
+
+    /// Hands out no more work and sends away whoever waits for some; everything else goes on.
+    pub fn drain(&self) {
+        self.waiters.close();
+    }
+
+    /// How the engine and its store are.
+    pub async fn health(&self) -> Health {
+        Health::ask(self.store.as_ref(), self.ages.at(self.clock.now()), self.waiters.len()).await
+    }
+
+    /// Mints and checks claim tokens.
+    #[must_use]
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Who waits for work.
+    #[must_use]
+    pub fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
+    }
+}
+
+/// Whether a commit left an entry that a seal should cover.
+fn changed_something(committed: &Committed) -> bool {
+    committed.position.is_some() || committed.swept.due + committed.swept.reactions > 0
+}
+
+fn word(aim: &Aim) -> &'static str {
+    match aim {
+        Aim::Task(..) => "task",
+        Aim::Birth(..) => "birth",
+        Aim::Next(_) => "next",
+        Aim::Record(..) => "record",
+        Aim::Sweep(_) => "sweep",
+    }
+}
+
+/// One word for how an order was answered.
+fn outcome(answer: &Result<Committed, Error>) -> &'static str {
+    match answer {
+        Ok(committed) if committed.replayed => "replayed",
+        Ok(_) => "ok",
+        Err(Error::Refused(refusal)) => refusal.code(),
+        Err(Error::KeyReused) => "key_reused",
+        Err(Error::Overloaded) => "overloaded",
+        Err(Error::DiskFull) => "disk_full",
+        Err(Error::CursorExpired { .. }) => "cursor_expired",
+        Err(Error::Stopped(_)) => "stopped",
+        Err(Error::Unknown(_)) => "unknown",
+        Err(Error::Read(_)) => "read_failed",
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("waiters", &self.waiters.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

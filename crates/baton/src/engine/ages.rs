@@ -1,0 +1,73 @@
+//! When things last went well. A stuck part shows by growing old.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use baton_domain::time::{Millis, Timestamp};
+
+use crate::health::Since;
+
+/// How long what happened may stay unsealed.
+const SEAL_EVERY: Millis = Millis::minutes(1);
+
+/// When things last went well, on the engine's clock.
+#[derive(Debug)]
+pub(super) struct Ages {
+    swept_at: AtomicI64,
+    sealed_at: AtomicI64,
+    changes: AtomicU64,
+    changes_sealed: AtomicU64,
+}
+
+/// What a seal covers, and when it was begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    changes: u64,
+    at: Timestamp,
+}
+
+impl Ages {
+    /// An engine that never swept is as old as its last sweep would be.
+    pub(super) fn starting_at(now: Timestamp) -> Self {
+        Self {
+            swept_at: AtomicI64::new(now.0),
+            sealed_at: AtomicI64::new(now.0),
+            changes: AtomicU64::new(0),
+            changes_sealed: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn swept(&self, now: Timestamp) {
+        self.swept_at.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is to be sealed now, if anything is.
+    pub(super) fn seal_due(&self, now: Timestamp) -> Option<Turn> {
+        let changes = self.changes.load(Ordering::Relaxed);
+        let due = self.unsealed() && now.since(self.sealed_at()) >= SEAL_EVERY;
+        due.then_some(Turn { changes, at: now })
+    }
+
+    pub(super) fn sealed(&self, turn: Turn) {
+        self.changes_sealed.fetch_max(turn.changes, Ordering::Relaxed);
+        self.sealed_at.fetch_max(turn.at.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn at(&self, now: Timestamp) -> Since {
+        Since {
+            swept: now.since(Timestamp(self.swept_at.load(Ordering::Relaxed))),
+            sealed: self.unsealed().then(|| now.since(self.sealed_at())),
+        }
+    }
+
+    fn unsealed(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) > self.changes_sealed.load(Ordering::Relaxed)
+    }
+
+    fn sealed_at(&self) -> Timestamp {
+        Timestamp(self.sealed_at.load(Ordering::Relaxed))
+    }
+}

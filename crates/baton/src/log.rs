@@ -1,0 +1,59 @@
+//! What the program says while it runs, to stderr, as text or as JSON. Never texts of tasks, never
+//! secrets: spans and events name tenants, tasks, aims and outcomes.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::Subscriber;
+use tracing_subscriber::util::TryInitError;
+
+/// What is said if nothing else is asked for.
+const FILTER: &str = "info";
+
+/// Why the log cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The filter cannot be read.
+    #[error("BATON_LOG must be `plain` or `json`, and may go on with `,` and a filter")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// Somebody has set it up before.
+    #[error("the log is set up already")]
+    Twice(#[from] TryInitError),
+}
+
+/// How to log: in which form, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form<'a> {
+    json: bool,
+    filter: &'a str,
+}
+
+impl<'a> Form<'a> {
+    /// Reads the value of `BATON_LOG`: `plain` or `json`, then a filter, like
+    /// `json,baton=debug`; each part may be absent.
+    #[must_use]
+    pub fn read(value: Option<&'a str>) -> Self {
+        let value = value.unwrap_or_default();
+        let (word, rest) = value.split_once(',').unwrap_or((value, ""));
+        let (json, filter) = match word {
+            "json" => (true, rest),
+            "plain" | "" => (false, rest),
+            _ => (false, value),
+        };
+        Self { json, filter: if filter.is_empty() { FILTER } else { filter } }
+    }
+}
+
+/// Sends spans and events to stderr from now on.
+pub fn start(form: &Form<'_>) -> Result<(), Error> {
+    let filter = EnvFilter::try_new(form.filter)?;
+    let subscriber = Subscriber::builder().with_env_filter(filter).with_writer(io::stderr);
+    if form.json { init(subscriber.json().finish()) } else { init(subscriber.finish()) }
+}
+
+fn init(subscriber: impl tracing_subscriber::util::SubscriberInitExt) -> Result<(), Error> {
+    Ok(subscriber.try_init()?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! Digits that survive a double click, a shell and a URL: `0-9A-Za-z`, fixed width.
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Digits of a 64-bit word.
+pub(super) const WORD_DIGITS: usize = 11;
+
+/// Digits of a 32-bit checksum.
+pub(super) const CHECK_DIGITS: usize = 6;
+
+/// Appends `value` in so many digits, the highest first.
+pub(super) fn push(text: &mut String, mut value: u64, digits: usize) {
+    let start = text.len();
+    for _ in 0..digits {
+        let digit = usize::try_from(value % 62).expect("a digit is below 62");
+        text.insert(start, char::from(DIGITS[digit]));
+        value /= 62;
+    }
+}
+
+/// Reads a number; none if a character is no digit or the number is too great for 64 bits.
+pub(super) fn read(text: &str) -> Option<u64> {
+    text.bytes().try_fold(0_u64, |value, byte| {
+        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        value.checked_mul(62)?.checked_add(u64::try_from(digit).ok()?)
+    })
+}
+
+/// The checksum that lets a scanner tell a token from noise without asking anybody (CRC-32).
+pub(super) fn checksum(text: &str) -> u32 {
+    !text.bytes().fold(u32::MAX, |mut sum, byte| {
+        sum ^= u32::from(byte);
+        for _ in 0..8 {
+            sum = (sum >> 1) ^ (0xEDB8_8320 & (sum & 1).wrapping_neg());
+        }
+        sum
+    })
+}

@@ -1,0 +1,236 @@
+//! The one writer: takes what waits, judges it in memory, writes it, commits once, and only then
+//! answers. There is no artificial delay; a batch is whatever arrived during the last commit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use baton_domain::time::Timestamp;
+use rusqlite::ErrorCode;
+use tokio::sync::oneshot;
+
+use super::checkpoint::Checkpointer;
+use super::inbox::{Inbox, Work};
+use super::orders::{Desk, Fail};
+use super::place::Place;
+use super::{Options, load};
+use crate::order::{Aim, Committed};
+use crate::{Clock, Error, Freed};
+
+/// Orders in one transaction: bounds how long the first of them waits.
+const BATCH_MAX: usize = 512;
+
+/// What the writer tells without being asked.
+#[derive(Default)]
+pub(super) struct Gauges {
+    pub(super) committed_at: AtomicI64,
+    pub(super) swept_at: AtomicI64,
+    pub(super) overdue_since: AtomicI64,
+    pub(super) live: AtomicUsize,
+    pub(super) verified: AtomicU64,
+    pub(super) full: AtomicBool,
+    pub(super) stopped: Mutex<Option<String>>,
+}
+
+impl Gauges {
+    pub(super) fn stopped(&self) -> Option<String> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The first fault counts: whoever starts the program again reads it.
+    pub(super) fn stop(&self, why: &str) {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.get_or_insert_with(|| why.into());
+    }
+}
+
+/// The writer and everything it owns.
+pub(super) struct Writer {
+    pub(super) desk: Desk,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) gauges: Arc<Gauges>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) place: Place,
+    pub(super) checkpointer: Checkpointer,
+    pub(super) options: Options,
+    pub(super) last: Timestamp,
+    pub(super) looked_at: Timestamp,
+}
+
+type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
+
+impl Writer {
+    /// Works until the inbox is closed and empty, or a fault ends it.
+    pub(super) fn run(mut self) {
+        loop {
+            let batch = self.inbox.take(BATCH_MAX);
+            if batch.is_empty() {
+                break;
+            }
+            if let Err(fault) = self.carry_out(batch) {
+                tracing::error!(%fault, "the store stops");
+                self.gauges.stop(&fault);
+                self.inbox.close();
+                self.refuse_the_rest(&fault);
+                return;
+            }
+        }
+        self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
+    }
+
+    fn refuse_the_rest(&self, fault: &str) {
+        loop {
+            let rest = self.inbox.take(BATCH_MAX);
+            if rest.is_empty() {
+                return;
+            }
+            for work in rest {
+                let stopped = Error::Stopped(fault.into());
+                match work {
+                    Work::Order(job) => drop(job.reply.send(Err(stopped))),
+                    Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
+                }
+            }
+        }
+    }
+
+    /// One batch, one `now`, one commit. Any fault but a full disk is fatal: what a failed
+    /// write left behind only a fresh start can tell.
+    fn carry_out(&mut self, batch: Vec<Work>) -> Result<(), String> {
+        let now = self.clock.now().max(self.last);
+        self.last = now;
+        self.look_at_disk(now);
+        let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
+        let mut seals = vec![];
+        let mut fault = None;
+        let mut swept = false;
+        for work in batch {
+            let job = match work {
+                Work::Order(job) => job,
+                Work::Seal(new, reply) => {
+                    seals.push((new, reply));
+                    continue;
+                }
+            };
+            let sweep = matches!(job.order.aim, Aim::Sweep(_));
+            swept |= sweep;
+            let answer = match &fault {
+                Some(_) => Err(Error::DiskFull),
+                None => match self.admit(&job.order, sweep) {
+                    Err(refused) => Err(refused),
+                    Ok(()) => match self.desk.carry_out(&job.order, now) {
+                        Ok(committed) => Ok(committed),
+                        Err(Fail::Answer(error)) => Err(error),
+                        Err(Fail::Sql(error)) => {
+                            fault = Some(error);
+                            Err(Error::DiskFull)
+                        }
+                    },
+                },
+            };
+            replies.push((job.reply, answer));
+        }
+        for (key, seal) in seals.iter().flat_map(|(new, _)| new) {
+            if fault.is_none() {
+                fault = self.desk.pen.seal(*key, seal).err();
+            }
+        }
+        let rows = self.desk.pen.rows;
+        let ended = match fault {
+            None => self.desk.pen.commit(),
+            Some(error) => Err(error),
+        };
+        match ended {
+            Ok(wrote) => {
+                self.after_commit(now, wrote, swept);
+                answer(replies);
+                seals.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
+                self.ring();
+                self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
+            }
+            Err(error) => self.recover(error, replies),
+        }
+    }
+
+    /// What may be done with little room, or none.
+    fn admit(&self, order: &crate::Order, sweep: bool) -> Result<(), Error> {
+        if !self.gauges.full.load(Ordering::Relaxed) || sweep || order.ends_work() {
+            return Ok(());
+        }
+        Err(Error::DiskFull)
+    }
+
+    fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
+        if wrote {
+            self.gauges.committed_at.store(now.0, Ordering::Relaxed);
+        }
+        if swept && !self.gauges.full.load(Ordering::Relaxed) {
+            self.gauges.swept_at.store(now.0, Ordering::Relaxed);
+            self.place.remember_sweep(now);
+        }
+        let books = &self.desk.books;
+        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
+        self.gauges.overdue_since.store(overdue, Ordering::Relaxed);
+        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
+        self.gauges.live.store(live, Ordering::Relaxed);
+    }
+
+    fn ring(&mut self) {
+        let freed: Vec<Freed> = std::mem::take(&mut self.desk.freed);
+        if !freed.is_empty() {
+            (self.options.bell)(&freed);
+        }
+    }
+
+    /// A full disk undoes the batch cleanly and is survived; anything else ends the store.
+    fn recover(&mut self, error: rusqlite::Error, replies: Vec<Reply>) -> Result<(), String> {
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        let undone = self.desk.pen.roll_back();
+        self.desk.freed.clear();
+        if !full || undone.is_err() || !self.desk.pen.conn.is_autocommit() {
+            let fault = error.to_string();
+            let unknown = |(reply, _): Reply| (reply, Err(Error::Unknown(fault.clone())));
+            answer(replies.into_iter().map(unknown).collect());
+            return Err(fault);
+        }
+        self.gauges.full.store(true, Ordering::Relaxed);
+        self.place.release_ballast();
+        tracing::warn!("the disk is full: only ends of work are accepted");
+        let books = load::books(&self.desk.pen.conn, self.desk.books.swept_at);
+        let refused = |(reply, answer): Reply| {
+            // What the rules had refused stays refused; nothing else of the batch happened.
+            let answer = match answer {
+                Err(error @ (Error::Refused(_) | Error::KeyReused)) => Err(error),
+                Ok(_) | Err(_) => Err(Error::DiskFull),
+            };
+            (reply, answer)
+        };
+        answer(replies.into_iter().map(refused).collect());
+        self.desk.books = books.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// Looks for room now and then; while the disk is full, before every batch.
+    fn look_at_disk(&mut self, now: Timestamp) {
+        let full = self.gauges.full.load(Ordering::Relaxed);
+        if !full && now.since(self.looked_at) < super::LOOK_EVERY {
+            return;
+        }
+        self.looked_at = now;
+        let Some(free) = (self.options.free_bytes)() else { return };
+        if free < self.options.free_bytes_min && !full {
+            self.gauges.full.store(true, Ordering::Relaxed);
+        }
+        if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
+            self.gauges.full.store(false, Ordering::Relaxed);
+            tracing::info!("there is room on the disk again");
+        }
+    }
+}
+
+fn answer(replies: Vec<Reply>) {
+    for (reply, answer) in replies {
+        // A caller that has gone away will find its answer by its request key.
+        drop(reply.send(answer));
+    }
+}
