@@ -6,7 +6,7 @@ use baton_domain::Refusal;
 use baton_domain::command::{Agent, NewTask, Person};
 use baton_domain::event::Event;
 use baton_domain::ids::TaskId;
-use baton_domain::limits::{CHILDREN_MAX, DEPTH_MAX};
+use baton_domain::limits::{CHILDREN_MAX, DEPENDANTS_MAX, DEPTH_MAX};
 use baton_domain::project::Project;
 use baton_domain::run::Why;
 use baton_domain::task::{Ending, Hold, Impediment, Kind, Stage, Wait};
@@ -302,8 +302,46 @@ pub async fn an_ended_task_is_told_nothing(world: &World) {
     world.tell(task, abandon()).await.expect("a person may abandon");
     let before = world.row(task).await;
     world.finish(first).await;
-    world.sweep().await;
+    assert_eq!(world.sweep().await, owed(0));
     assert_eq!(world.row(task).await, before);
+}
+
+pub async fn an_ended_task_waits_for_nothing(world: &World) {
+    let (first, task) = (world.queued().await, world.queued().await);
+    let grip = world.take(task, &solo("eve")).await.expect("it is queued");
+    let wait = |on| Person::Depend { on, wait: true };
+    world.tell(task, wait(first)).await.expect("a person may");
+    world.agent(&grip, complete()).await.expect("eve was at work already");
+    world.tell(first, wait(task)).await.expect("there is no circle with what is done");
+    assert_eq!(world.row(first).await.flow.impediment(), None);
+}
+
+pub async fn what_arose_first_is_told_first(world: &World) {
+    let (one, two) = (world.queued().await, world.queued().await);
+    let (of_two, of_one) = (world.make(after(&[two])).await, world.make(after(&[one])).await);
+    world.finish(two).await;
+    world.finish(one).await;
+    let before = world.entries().await.len();
+    assert_eq!(world.sweep().await, owed(2));
+    let told: Vec<_> = world.entries().await[before..].iter().map(|entry| entry.about).collect();
+    assert_eq!(told, [About::Task(of_two, 2), About::Task(of_one, 2)]);
+}
+
+pub async fn a_task_has_only_so_many_dependants(world: &World) {
+    let (busy, free) = (world.make(story("busy")).await, world.make(story("free")).await);
+    for _ in 0..DEPENDANTS_MAX {
+        world.make(after(&[busy])).await;
+    }
+    let task = world.make(after(&[free])).await;
+    for refused in [
+        world.birth(after(&[busy])).await.err(),
+        world.birth(after(&[busy, free])).await.err(),
+        world.tell(task, Person::Depend { on: busy, wait: true }).await.err(),
+    ] {
+        assert!(matches!(refused, Some(Refusal::Invalid { .. })), "{refused:?}");
+    }
+    world.tell(TaskId(3), abandon()).await.expect("a person may abandon");
+    world.make(after(&[busy, free])).await;
 }
 
 pub async fn every_dependant_is_told_however_small_the_sweeps(world: &World) {

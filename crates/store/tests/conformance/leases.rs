@@ -6,11 +6,13 @@ use baton_domain::command::{
 };
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::history::Record;
+use baton_domain::ids::TaskId;
 use baton_domain::limits::AMNESTY;
 use baton_domain::policy::Policy;
 use baton_domain::run::{Death, Mark, Outcome, RunState, Why};
 use baton_domain::time::Millis;
 use baton_store::order::Swept;
+use baton_store::read::About;
 use baton_store::{Aim, Error};
 
 use crate::dump::assert_same;
@@ -257,6 +259,27 @@ pub async fn a_bounded_sweep_tells_what_it_left(world: &World) {
     assert_eq!(world.sweep_some(2).await, Swept { due: 2, reactions: 0, more: true });
     assert_eq!(world.sweep_some(2).await, Swept { due: 2, reactions: 0, more: true });
     assert_eq!(world.sweep_some(2).await, Swept { due: 1, reactions: 0, more: false });
+}
+
+pub async fn what_was_due_first_happens_first_and_then_what_is_owed(world: &World) {
+    let waits = NewTask { depends_on: [TaskId(4)].into(), ..ready("waits") };
+    for seconds in [3, 2, 4, 3] {
+        world.queued().await;
+        let lease = Some(Millis::seconds(seconds));
+        let wish = Claim { lease, ..world.wish(&worker("bob")) };
+        world.grip(Aim::Next(wish)).await.expect("there is work");
+    }
+    let task = world.make(waits).await;
+    let proof = as_caller(1, "bob");
+    let done = Command::Agent(proof, complete());
+    world.ask(Aim::Task(TaskId(4), vec![done])).await.expect("bob holds it");
+    let before = world.entries().await.len();
+    world.silence(Millis::seconds(4));
+    assert_eq!(world.sweep().await, Swept { due: 4, reactions: 1, more: false });
+    let order: Vec<_> = world.entries().await[before..].iter().map(|it| it.about).collect();
+    let about = |(id, version): (u64, u64)| About::Task(TaskId(id), version);
+    let expected = [(2, 3), (1, 3), (4, 4), (3, 3), (task.0, 2)].map(about);
+    assert_eq!(order, expected);
 }
 
 pub async fn of_a_completion_and_an_expiry_one_counts(world: &World) {

@@ -4,6 +4,7 @@
 mod backend;
 mod blocks;
 mod claims;
+mod contracts;
 mod differential;
 mod dump;
 mod entries;
@@ -110,6 +111,7 @@ macro_rules! conformance {
                     a_stopping_attempt_counts_as_its_verdict_when_its_lease_ends
                     a_second_sweep_finds_nothing
                     a_bounded_sweep_tells_what_it_left
+                    what_was_due_first_happens_first_and_then_what_is_owed
                     of_a_completion_and_an_expiry_one_counts
                     a_sweep_is_by_the_clock_itself;
                 blocks:
@@ -126,6 +128,13 @@ macro_rules! conformance {
                     failures_back_off_and_end_in_a_failed_run
                     freeze_and_unfreeze_is_the_identity_in_every_state
                     a_stage_passed_under_a_hold_is_left_at_the_last_unhold;
+                contracts:
+                    a_refused_completion_lists_all_that_is_missing_and_changes_nothing
+                    a_submission_is_done_once_somebody_else_has_checked_it
+                    a_rejected_submission_is_queued_again
+                    a_checker_that_dies_leaves_the_submission_as_it_was
+                    a_supervised_completion_is_checked_under_its_own_lease
+                    a_probe_returns_to_the_same_block_or_frees_the_run;
                 graph:
                     a_dependant_runs_once_what_it_waits_for_is_done
                     two_blockers_at_once_give_one_run
@@ -142,6 +151,9 @@ macro_rules! conformance {
                     an_epic_without_a_child_that_was_done_stays_open
                     whoever_made_a_task_is_woken_by_its_end
                     an_ended_task_is_told_nothing
+                    an_ended_task_waits_for_nothing
+                    what_arose_first_is_told_first
+                    a_task_has_only_so_many_dependants
                     every_dependant_is_told_however_small_the_sweeps
                     a_tree_has_bounds
                     a_held_dependant_is_not_disturbed;
