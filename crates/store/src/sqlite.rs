@@ -76,6 +76,8 @@ pub struct Options {
     pub free_bytes_min: u64,
     /// `FULL`, unless a test wants to see what less would lose.
     pub synchronous: &'static str,
+    /// Rows written between two checkpoints.
+    pub checkpoint_rows: usize,
 }
 
 impl Options {
@@ -93,6 +95,7 @@ impl Options {
             free_bytes: Arc::new(move || place::free_bytes(&folder)),
             free_bytes_min: FREE_BYTES_MIN,
             synchronous: "FULL",
+            checkpoint_rows: checkpoint::ROWS_BETWEEN,
         }
     }
 }
@@ -173,6 +176,7 @@ impl SqliteStore {
             connect(&path, &options, false)?,
             Arc::clone(&shared),
             Arc::clone(&gauges),
+            options.checkpoint_rows,
         )
         .map_err(io)?;
         let connections: Result<_, _> =

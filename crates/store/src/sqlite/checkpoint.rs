@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use super::writer::Gauges;
 use crate::Clock;
 
-/// Rows written between two checkpoints.
-const ROWS_BETWEEN: usize = 20_000;
+/// Rows written between two checkpoints, unless told otherwise.
+pub(super) const ROWS_BETWEEN: usize = 20_000;
 /// Pages of the log beyond which the writer itself copies the rest, so that the log starts over.
 const PAGES_MAX: i64 = 16_384;
 
@@ -22,6 +22,7 @@ pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
     rows: usize,
+    rows_between: usize,
 }
 
 /// What the thread tells.
@@ -46,6 +47,7 @@ impl Checkpointer {
         conn: Connection,
         shared: Arc<Shared>,
         gauges: Arc<Gauges>,
+        rows_between: usize,
     ) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel::<()>(1);
         let told = Arc::clone(&shared);
@@ -60,7 +62,7 @@ impl Checkpointer {
                     }
                 }
             })?;
-        Ok(Self { wake: Some(wake), thread: Some(thread), shared, rows: 0 })
+        Ok(Self { wake: Some(wake), thread: Some(thread), shared, rows: 0, rows_between })
     }
 
     /// After a commit: wakes the thread now and then, and copies the rest if the log grew long.
@@ -74,7 +76,7 @@ impl Checkpointer {
             return Err(gauges.stopped().unwrap_or_default());
         }
         self.rows += rows;
-        if self.rows < ROWS_BETWEEN {
+        if self.rows < self.rows_between {
             return Ok(());
         }
         self.rows = 0;
