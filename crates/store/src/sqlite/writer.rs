@@ -67,29 +67,34 @@ impl Writer {
             if batch.is_empty() {
                 break;
             }
+            // The checkpointer may have met a fault meanwhile: nothing is begun after that.
+            if self.gauges.stopped().is_some() {
+                return self.refuse(batch);
+            }
             if let Err(fault) = self.carry_out(batch) {
                 tracing::error!(%fault, "the store stops");
                 self.gauges.stop(&fault);
-                self.inbox.close();
-                self.refuse_the_rest(&fault);
-                return;
+                return self.refuse(vec![]);
             }
         }
         self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
     }
 
-    fn refuse_the_rest(&self, fault: &str) {
+    /// Takes nothing more, and tells everybody who waits that nothing happened.
+    fn refuse(&self, mut rest: Vec<Work>) {
+        self.inbox.close();
+        let why = self.gauges.stopped().unwrap_or_default();
         loop {
-            let rest = self.inbox.take(BATCH_MAX);
-            if rest.is_empty() {
-                return;
-            }
             for work in rest {
-                let stopped = Error::Stopped(fault.into());
+                let stopped = Error::Stopped(why.clone());
                 match work {
                     Work::Order(job) => drop(job.reply.send(Err(stopped))),
                     Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
                 }
+            }
+            rest = self.inbox.take(BATCH_MAX);
+            if rest.is_empty() {
+                return;
             }
         }
     }
