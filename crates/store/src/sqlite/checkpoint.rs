@@ -1,12 +1,13 @@
 //! Copies the write-ahead log back into the database, on a thread of its own. SQLite's automatic
-//! checkpoint would do it inside a commit and swallow its errors; here they end the store.
+//! checkpoint would do it inside a commit and swallow its errors; here they end the store. A full
+//! disk does not: what could not be copied stays in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::writer::Gauges;
 use crate::Clock;
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     pub(super) at: AtomicI64,
     pages_left: AtomicI64,
     failed: AtomicBool,
+    /// There was no room to copy into; the log keeps everything until there is.
+    full: AtomicBool,
     clock: Arc<dyn Clock>,
 }
 
@@ -37,7 +40,7 @@ impl Shared {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         let at = AtomicI64::new(clock.now().0);
         let (pages_left, failed) = (AtomicI64::new(0), AtomicBool::new(false));
-        Arc::new(Self { at, pages_left, failed, clock })
+        Arc::new(Self { at, pages_left, failed, full: AtomicBool::new(false), clock })
     }
 }
 
@@ -92,6 +95,11 @@ impl Checkpointer {
         Ok(())
     }
 
+    /// Whether a checkpoint met a full disk since this was last asked.
+    pub(super) fn met_full_disk(&self) -> bool {
+        self.shared.full.swap(false, Ordering::Relaxed)
+    }
+
     /// At a clean end: no log is left behind.
     pub(super) fn finish(&mut self, conn: &Connection, gauges: &Gauges) {
         self.wake = None;
@@ -106,7 +114,13 @@ impl Checkpointer {
 
 fn copy(conn: &Connection, mode: &str, shared: &Shared) -> rusqlite::Result<()> {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    let pages: i64 = conn.query_row(&sql, [], |row| row.get(1))?;
+    let pages: i64 = match conn.query_row(&sql, [], |row| row.get(1)) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+            shared.full.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        answer => answer?,
+    };
     shared.pages_left.store(pages, Ordering::Relaxed);
     shared.at.store(shared.clock.now().0, Ordering::Relaxed);
     Ok(())

@@ -198,9 +198,7 @@ impl Writer {
             answer(replies.into_iter().map(unknown).collect());
             return Err(fault);
         }
-        self.gauges.full.store(true, Ordering::Relaxed);
-        self.place.release_ballast();
-        tracing::warn!("the disk is full: only ends of work are accepted");
+        self.fill_up();
         let books = load::books(&self.desk.pen.conn, self.desk.books.swept_at);
         let refused = |(reply, answer): Reply| {
             // What the rules had refused stays refused; nothing else of the batch happened.
@@ -215,8 +213,18 @@ impl Writer {
         Ok(())
     }
 
+    /// There is no room left at all.
+    fn fill_up(&self) {
+        self.gauges.full.store(true, Ordering::Relaxed);
+        self.place.release_ballast();
+        tracing::warn!("the disk is full: only ends of work are accepted");
+    }
+
     /// Looks for room now and then; while the disk is full, before every batch.
     fn look_at_disk(&mut self, now: Timestamp) {
+        if self.checkpointer.met_full_disk() {
+            self.fill_up();
+        }
         let full = self.gauges.full.load(Ordering::Relaxed);
         if !full && now.since(self.looked_at) < super::LOOK_EVERY {
             return;
