@@ -196,6 +196,7 @@ impl SqliteStore {
             options,
             last: swept_at,
             looked_at: Timestamp(0),
+            waking: true,
         };
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());

@@ -426,14 +426,27 @@ impl Desk {
         self.freed.extend(joined.into_iter().map(|lane| Freed::Lane(name.clone(), lane)));
     }
 
-    /// Lets time pass for whatever is due, then carries out what tasks owe one another.
-    fn sweep(&mut self, count_max: usize, now: Timestamp) -> Result<Committed, Fail> {
-        let silent = now.since(self.books.swept_at) > SILENCE_MAX;
-        if silent && self.books.has_leases() {
-            self.books.grant_amnesty(now + AMNESTY);
+    /// Grants the amnesty if nobody swept for too long.
+    pub(super) fn end_silence(&mut self, now: Timestamp) -> rusqlite::Result<()> {
+        if self.hold_leases(now) {
             self.pen.meta("amnesty", self.books.amnesty.0)?;
         }
         self.books.swept_at = now;
+        Ok(())
+    }
+
+    /// The same in memory alone, as long as nothing can be written.
+    pub(super) fn hold_leases(&mut self, now: Timestamp) -> bool {
+        let silent = now.since(self.books.swept_at) > SILENCE_MAX && self.books.has_leases();
+        if silent {
+            self.books.grant_amnesty(now + AMNESTY);
+        }
+        silent
+    }
+
+    /// Lets time pass for whatever is due, then carries out what tasks owe one another.
+    fn sweep(&mut self, count_max: usize, now: Timestamp) -> Result<Committed, Fail> {
+        self.end_silence(now)?;
         let mut swept = Swept::default();
         let actor = Actor::clockwork();
         let pass = [Command::Time(Time::Pass)];

@@ -55,6 +55,8 @@ pub(super) struct Writer {
     pub(super) options: Options,
     pub(super) last: Timestamp,
     pub(super) looked_at: Timestamp,
+    /// Time may have stood still until now: before the start, or while the disk was full.
+    pub(super) waking: bool,
 }
 
 type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
@@ -105,9 +107,9 @@ impl Writer {
         let now = self.clock.now().max(self.last);
         self.last = now;
         self.look_at_disk(now);
+        let mut fault = self.wake_up(now).err();
         let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
         let mut seals = vec![];
-        let mut fault = None;
         let mut swept = false;
         for work in batch {
             let job = match work {
@@ -117,11 +119,10 @@ impl Writer {
                     continue;
                 }
             };
-            let sweep = matches!(job.order.aim, Aim::Sweep(_));
-            swept |= sweep;
+            swept |= matches!(job.order.aim, Aim::Sweep(_));
             let answer = match &fault {
                 Some(_) => Err(Error::DiskFull),
-                None => match self.admit(&job.order, sweep) {
+                None => match self.admit(&job.order) {
                     Err(refused) => Err(refused),
                     Ok(()) => match self.desk.carry_out(&job.order, now) {
                         Ok(committed) => Ok(committed),
@@ -157,12 +158,25 @@ impl Writer {
         }
     }
 
-    /// What may be done with little room, or none.
-    fn admit(&self, order: &crate::Order, sweep: bool) -> Result<(), Error> {
-        if !self.gauges.full.load(Ordering::Relaxed) || sweep || order.ends_work() {
+    /// What may be done with little room, or none. Time does not pass then: an expiry would be
+    /// written while a renewal might not fit.
+    fn admit(&self, order: &crate::Order) -> Result<(), Error> {
+        if !self.gauges.full.load(Ordering::Relaxed) || order.ends_work() {
             return Ok(());
         }
         Err(Error::DiskFull)
+    }
+
+    /// No lease ends by an outage of ours, and the amnesty comes before anything is judged: a
+    /// holder that renews before the first sweep still holds.
+    fn wake_up(&mut self, now: Timestamp) -> rusqlite::Result<()> {
+        if self.gauges.full.load(Ordering::Relaxed) {
+            self.desk.hold_leases(now);
+        } else if self.waking {
+            self.desk.end_silence(now)?;
+            self.waking = false;
+        }
+        Ok(())
     }
 
     fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
@@ -199,7 +213,9 @@ impl Writer {
             return Err(fault);
         }
         self.fill_up();
-        let books = load::books(&self.desk.pen.conn, self.desk.books.swept_at);
+        // A sweep that was undone did not happen.
+        let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
+        let books = load::books(&self.desk.pen.conn, swept_at);
         let refused = |(reply, answer): Reply| {
             // What the rules had refused stays refused; nothing else of the batch happened.
             let answer = match answer {
@@ -214,8 +230,9 @@ impl Writer {
     }
 
     /// There is no room left at all.
-    fn fill_up(&self) {
+    fn fill_up(&mut self) {
         self.gauges.full.store(true, Ordering::Relaxed);
+        self.waking = true;
         self.place.release_ballast();
         tracing::warn!("the disk is full: only ends of work are accepted");
     }
@@ -233,6 +250,7 @@ impl Writer {
         let Some(free) = (self.options.free_bytes)() else { return };
         if free < self.options.free_bytes_min && !full {
             self.gauges.full.store(true, Ordering::Relaxed);
+            self.waking = true;
         }
         if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
             self.gauges.full.store(false, Ordering::Relaxed);
