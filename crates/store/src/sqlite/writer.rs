@@ -154,7 +154,10 @@ impl Writer {
                 self.ring();
                 self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
             }
-            Err(error) => self.recover(error, replies),
+            Err(error) => {
+                let seals = seals.into_iter().map(|(_, reply)| reply).collect();
+                self.recover(error, replies, seals)
+            }
         }
     }
 
@@ -202,29 +205,32 @@ impl Writer {
     }
 
     /// A full disk undoes the batch cleanly and is survived; anything else ends the store.
-    fn recover(&mut self, error: rusqlite::Error, replies: Vec<Reply>) -> Result<(), String> {
+    fn recover(
+        &mut self,
+        error: rusqlite::Error,
+        replies: Vec<Reply>,
+        seals: Vec<oneshot::Sender<Result<(), Error>>>,
+    ) -> Result<(), String> {
         let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
         let undone = self.desk.pen.roll_back();
         self.desk.freed.clear();
-        if !full || undone.is_err() || !self.desk.pen.conn.is_autocommit() {
-            let fault = error.to_string();
-            let unknown = |(reply, _): Reply| (reply, Err(Error::Unknown(fault.clone())));
-            answer(replies.into_iter().map(unknown).collect());
+        let survived = full && undone.is_ok() && self.desk.pen.conn.is_autocommit();
+        let fault = error.to_string();
+        if survived {
+            self.fill_up();
+        } else {
+            self.gauges.stop(&fault);
+        }
+        // Refusals are undone, too: they may rest on what an order before them seemed to do.
+        let why = || if survived { Error::DiskFull } else { Error::Unknown(fault.clone()) };
+        answer(replies.into_iter().map(|(reply, _)| (reply, Err(why()))).collect());
+        seals.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
+        if !survived {
             return Err(fault);
         }
-        self.fill_up();
         // A sweep that was undone did not happen.
         let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
         let books = load::books(&self.desk.pen.conn, swept_at);
-        let refused = |(reply, answer): Reply| {
-            // What the rules had refused stays refused; nothing else of the batch happened.
-            let answer = match answer {
-                Err(error @ (Error::Refused(_) | Error::KeyReused)) => Err(error),
-                Ok(_) | Err(_) => Err(Error::DiskFull),
-            };
-            (reply, answer)
-        };
-        answer(replies.into_iter().map(refused).collect());
         self.desk.books = books.map_err(|error| error.to_string())?;
         Ok(())
     }
