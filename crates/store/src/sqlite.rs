@@ -186,6 +186,7 @@ impl SqliteStore {
         let signing = options.signing.take();
         let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
         let freed = vec![];
+        gauges.read(&books);
         let writer = Writer {
             desk: Desk { pen: Pen::new(conn, chance), books, judge: options.judge, freed },
             inbox: Arc::clone(&inbox),

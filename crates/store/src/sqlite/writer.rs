@@ -9,6 +9,7 @@ use baton_domain::time::Timestamp;
 use rusqlite::ErrorCode;
 use tokio::sync::oneshot;
 
+use super::books::Books;
 use super::checkpoint::Checkpointer;
 use super::inbox::{Inbox, Work};
 use super::orders::{Desk, Fail};
@@ -35,6 +36,14 @@ pub(super) struct Gauges {
 impl Gauges {
     pub(super) fn stopped(&self) -> Option<String> {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What can be told from the books alone.
+    pub(super) fn read(&self, books: &Books) {
+        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
+        self.overdue_since.store(overdue, Ordering::Relaxed);
+        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
+        self.live.store(live, Ordering::Relaxed);
     }
 
     /// The first fault counts: whoever starts the program again reads it.
@@ -190,11 +199,7 @@ impl Writer {
             self.gauges.swept_at.store(now.0, Ordering::Relaxed);
             self.place.remember_sweep(now);
         }
-        let books = &self.desk.books;
-        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
-        self.gauges.overdue_since.store(overdue, Ordering::Relaxed);
-        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
-        self.gauges.live.store(live, Ordering::Relaxed);
+        self.gauges.read(&self.desk.books);
     }
 
     fn ring(&mut self) {
@@ -253,7 +258,8 @@ impl Writer {
             return;
         }
         self.looked_at = now;
-        let Some(free) = (self.options.free_bytes)() else { return };
+        // Where nobody can tell, trying is the only way to find out.
+        let free = (self.options.free_bytes)().unwrap_or(u64::MAX);
         if free < self.options.free_bytes_min && !full {
             self.gauges.full.store(true, Ordering::Relaxed);
             self.waking = true;
