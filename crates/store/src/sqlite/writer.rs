@@ -1,6 +1,7 @@
 //! The one writer: takes what waits, judges it in memory, writes it, commits once, and only then
 //! answers. There is no artificial delay; a batch is whatever arrived during the last commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -71,8 +72,17 @@ pub(super) struct Writer {
 type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
 
 impl Writer {
+    /// Works until the end. A panic is a fault like any other, or callers would wait for ever.
+    pub(super) fn run(self) {
+        let (inbox, gauges) = (Arc::clone(&self.inbox), Arc::clone(&self.gauges));
+        if catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {
+            gauges.stop("the writer broke");
+            refuse(&inbox, &gauges, vec![]);
+        }
+    }
+
     /// Works until the inbox is closed and empty, or a fault ends it.
-    pub(super) fn run(mut self) {
+    fn work(mut self) {
         loop {
             let batch = self.inbox.take(BATCH_MAX);
             if batch.is_empty() {
@@ -80,34 +90,15 @@ impl Writer {
             }
             // The checkpointer may have met a fault meanwhile: nothing is begun after that.
             if self.gauges.stopped().is_some() {
-                return self.refuse(batch);
+                return refuse(&self.inbox, &self.gauges, batch);
             }
             if let Err(fault) = self.carry_out(batch) {
                 tracing::error!(%fault, "the store stops");
                 self.gauges.stop(&fault);
-                return self.refuse(vec![]);
+                return refuse(&self.inbox, &self.gauges, vec![]);
             }
         }
         self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
-    }
-
-    /// Takes nothing more, and tells everybody who waits that nothing happened.
-    fn refuse(&self, mut rest: Vec<Work>) {
-        self.inbox.close();
-        let why = self.gauges.stopped().unwrap_or_default();
-        loop {
-            for work in rest {
-                let stopped = Error::Stopped(why.clone());
-                match work {
-                    Work::Order(job) => drop(job.reply.send(Err(stopped))),
-                    Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
-                }
-            }
-            rest = self.inbox.take(BATCH_MAX);
-            if rest.is_empty() {
-                return;
-            }
-        }
     }
 
     /// One batch, one `now`, one commit. Any fault but a full disk is fatal: what a failed
@@ -267,6 +258,25 @@ impl Writer {
         if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
             self.gauges.full.store(false, Ordering::Relaxed);
             tracing::info!("there is room on the disk again");
+        }
+    }
+}
+
+/// Takes nothing more, and tells everybody who waits that nothing happened.
+fn refuse(inbox: &Inbox, gauges: &Gauges, mut rest: Vec<Work>) {
+    inbox.close();
+    let why = gauges.stopped().unwrap_or_default();
+    loop {
+        for work in rest {
+            let stopped = Error::Stopped(why.clone());
+            match work {
+                Work::Order(job) => drop(job.reply.send(Err(stopped))),
+                Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
+            }
+        }
+        rest = inbox.take(BATCH_MAX);
+        if rest.is_empty() {
+            return;
         }
     }
 }
