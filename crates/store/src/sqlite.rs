@@ -13,6 +13,7 @@ mod pen;
 mod place;
 mod reads;
 mod records;
+mod sweep;
 mod writer;
 
 use std::path::{Path, PathBuf};

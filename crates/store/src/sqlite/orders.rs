@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Claim, Command, Time};
+use baton_domain::command::{Claim, Command};
 use baton_domain::decide::due_at;
 use baton_domain::ids::{ProjectId, TaskId};
-use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::project::{RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
-use baton_domain::time::{Millis, Timestamp};
+use baton_domain::time::Timestamp;
 
 use super::books::Books;
 use super::pen::{NewEntry, Pen};
@@ -24,10 +23,6 @@ use crate::{Error, Freed};
 
 /// Heads of lanes that one claim may try: the judge refuses a head only where two limits meet.
 const CLAIM_TRIES: usize = 32;
-/// How long a request key is remembered.
-const REQUESTS_KEPT: Millis = Millis::hours(72);
-/// Request keys that one sweep forgets.
-const REQUESTS_AT_ONCE: usize = 500;
 
 /// Why an order was not carried out.
 pub(super) enum Fail {
@@ -58,11 +53,11 @@ pub(super) struct Desk {
 }
 
 /// A task as it was found.
-struct Found {
-    flow: Arc<Flow>,
-    lease: Option<Lease>,
-    head: Hash,
-    live: bool,
+pub(super) struct Found {
+    pub(super) flow: Arc<Flow>,
+    pub(super) lease: Option<Lease>,
+    pub(super) head: Hash,
+    pub(super) live: bool,
 }
 
 impl Desk {
@@ -127,7 +122,7 @@ impl Desk {
         Ok(Some(Committed { at: now, position, task, lease, replayed: true, swept }))
     }
 
-    fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {
+    pub(super) fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {
         let ledger = &self.books.tenants[tenant];
         if let Some(live) = ledger.live.get(&id) {
             let (flow, lease) = (Arc::clone(&live.flow), live.lease.clone());
@@ -138,7 +133,7 @@ impl Desk {
         Ok(ended.map(found))
     }
 
-    fn on_task(
+    pub(super) fn on_task(
         &mut self,
         tenant: usize,
         id: TaskId,
@@ -424,63 +419,5 @@ impl Desk {
         let name = ledger.id.clone();
         let joined = self.books.put(tenant, Arc::clone(flow), ruling.lease, head);
         self.freed.extend(joined.into_iter().map(|lane| Freed::Lane(name.clone(), lane)));
-    }
-
-    /// Grants the amnesty if nobody swept for too long.
-    pub(super) fn end_silence(&mut self, now: Timestamp) -> rusqlite::Result<()> {
-        if self.hold_leases(now) {
-            self.pen.meta("amnesty", self.books.amnesty.0)?;
-        }
-        self.books.swept_at = now;
-        Ok(())
-    }
-
-    /// The same in memory alone, as long as nothing can be written.
-    pub(super) fn hold_leases(&mut self, now: Timestamp) -> bool {
-        let silent = now.since(self.books.swept_at) > SILENCE_MAX && self.books.has_leases();
-        if silent {
-            self.books.grant_amnesty(now + AMNESTY);
-        }
-        silent
-    }
-
-    /// Lets time pass for whatever is due, then carries out what tasks owe one another.
-    fn sweep(&mut self, count_max: usize, now: Timestamp) -> Result<Committed, Fail> {
-        self.end_silence(now)?;
-        let mut swept = Swept::default();
-        let actor = Actor::clockwork();
-        let pass = [Command::Time(Time::Pass)];
-        for (tenant, id) in self.due(now, count_max)? {
-            self.on_task(tenant, id, &pass, &actor, now)?;
-            swept.due += 1;
-        }
-        while swept.due + swept.reactions < count_max {
-            let Some((row, tenant, reaction)) = self.books.reactions.pop_front() else { break };
-            let to = reaction.to;
-            let react = [Command::Time(Time::React(reaction))];
-            match self.on_task(tenant, to, &react, &actor, now) {
-                Ok(_) | Err(Fail::Answer(_)) => {}
-                Err(fail @ Fail::Sql(_)) => return Err(fail),
-            }
-            self.pen.drop_reaction(row)?;
-            swept.reactions += 1;
-        }
-        swept.more = !self.books.reactions.is_empty()
-            || self.books.due.first().is_some_and(|(at, _, _)| *at <= now);
-        self.pen.forget_requests(now - REQUESTS_KEPT, REQUESTS_AT_ONCE)?;
-        let (position, task, lease) = (None, None, None);
-        Ok(Committed { at: now, position, task, lease, replayed: false, swept })
-    }
-
-    /// What is due by now, live tasks first.
-    fn due(&self, now: Timestamp, count_max: usize) -> Result<Vec<(usize, TaskId)>, Fail> {
-        let live = self.books.due.iter().take_while(|(at, _, _)| *at <= now);
-        let mut due: Vec<_> = live.take(count_max).map(|(_, tenant, id)| (*tenant, *id)).collect();
-        let rest = count_max.saturating_sub(due.len());
-        for (key, id) in self.pen.to_archive(now, rest)? {
-            let tenant = self.books.tenants.iter().position(|ledger| ledger.key == key);
-            due.extend(tenant.map(|tenant| (tenant, id)));
-        }
-        Ok(due)
     }
 }
