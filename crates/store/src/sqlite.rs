@@ -13,6 +13,7 @@ mod pen;
 mod place;
 mod reads;
 mod records;
+mod sweep;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -76,6 +77,8 @@ pub struct Options {
     pub free_bytes_min: u64,
     /// `FULL`, unless a test wants to see what less would lose.
     pub synchronous: &'static str,
+    /// Rows written between two checkpoints.
+    pub checkpoint_rows: usize,
 }
 
 impl Options {
@@ -93,6 +96,7 @@ impl Options {
             free_bytes: Arc::new(move || place::free_bytes(&folder)),
             free_bytes_min: FREE_BYTES_MIN,
             synchronous: "FULL",
+            checkpoint_rows: checkpoint::ROWS_BETWEEN,
         }
     }
 }
@@ -173,6 +177,7 @@ impl SqliteStore {
             connect(&path, &options, false)?,
             Arc::clone(&shared),
             Arc::clone(&gauges),
+            options.checkpoint_rows,
         )
         .map_err(io)?;
         let connections: Result<_, _> =
@@ -182,6 +187,7 @@ impl SqliteStore {
         let signing = options.signing.take();
         let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
         let freed = vec![];
+        gauges.read(&books);
         let writer = Writer {
             desk: Desk { pen: Pen::new(conn, chance), books, judge: options.judge, freed },
             inbox: Arc::clone(&inbox),
@@ -192,6 +198,7 @@ impl SqliteStore {
             options,
             last: swept_at,
             looked_at: Timestamp(0),
+            waking: true,
         };
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());

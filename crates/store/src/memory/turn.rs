@@ -300,13 +300,7 @@ impl Tenant {
 
 /// Whether any pool has more room than before, or is open again.
 fn eased(before: &Pools, after: &Pools, now: Timestamp) -> bool {
-    let room = |pool: &Pool| {
-        let taken = pool.used.saturating_add(pool.settled);
-        pool.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
-    };
     after.iter().any(|(name, after)| {
-        before.get(name).is_some_and(|before| {
-            after.is_open(now) && (!before.is_open(now) || room(after) > room(before))
-        })
+        before.get(name).is_some_and(|before| after.is_eased_since(before, now))
     })
 }

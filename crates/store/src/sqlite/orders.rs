@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Claim, Command, Time};
+use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId};
-use baton_domain::limits::{AMNESTY, SILENCE_MAX};
-use baton_domain::project::{RecordScene, decide_record};
+use baton_domain::project::{Project, RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
-use baton_domain::time::{Millis, Timestamp};
+use baton_domain::time::Timestamp;
 
 use super::books::Books;
-use super::pen::{NewEntry, Pen};
+use super::pen::{Earlier, NewEntry, Pen};
 use crate::chain::{Hash, ROOT};
 use crate::order::{Actor, Aim, Committed, Order, Swept};
 use crate::read::About;
@@ -23,10 +22,6 @@ use crate::{Error, Freed};
 
 /// Heads of lanes that one claim may try: the judge refuses a head only where two limits meet.
 const CLAIM_TRIES: usize = 32;
-/// How long a request key is remembered.
-const REQUESTS_KEPT: Millis = Millis::hours(72);
-/// Request keys that one sweep forgets.
-const REQUESTS_AT_ONCE: usize = 500;
 
 /// Why an order was not carried out.
 pub(super) enum Fail {
@@ -57,11 +52,11 @@ pub(super) struct Desk {
 }
 
 /// A task as it was found.
-struct Found {
-    flow: Arc<Flow>,
-    lease: Option<Lease>,
-    head: Hash,
-    live: bool,
+pub(super) struct Found {
+    pub(super) flow: Arc<Flow>,
+    pub(super) lease: Option<Lease>,
+    pub(super) head: Hash,
+    pub(super) live: bool,
 }
 
 impl Desk {
@@ -73,7 +68,7 @@ impl Desk {
             Some(tenant) => *tenant,
             None => self.new_tenant(order)?,
         };
-        if let Some(replayed) = self.replay(tenant, order, now)? {
+        if let Some(replayed) = self.replay(tenant, order)? {
             return Ok(replayed);
         }
         let committed = match &order.aim {
@@ -89,9 +84,14 @@ impl Desk {
         };
         if let Some(request) = &order.request {
             let key = self.books.tenants[tenant].key;
-            let task = committed.task.as_ref().map(|flow| flow.id);
-            let row = (now, task, committed.position);
-            self.pen.request(key, &order.actor.principal, request, row)?;
+            let row = Earlier {
+                fingerprint: request.fingerprint,
+                at: now,
+                task: committed.task.as_ref().map(|flow| flow.id),
+                position: committed.position,
+                attempt: committed.lease.as_ref().map(|lease| lease.attempt),
+            };
+            self.pen.request(key, &order.actor.principal, request.key.as_str(), &row)?;
         }
         Ok(committed)
     }
@@ -113,26 +113,23 @@ impl Desk {
     }
 
     /// The answer to a request that was carried out before.
-    fn replay(
-        &self,
-        tenant: usize,
-        order: &Order,
-        now: Timestamp,
-    ) -> Result<Option<Committed>, Fail> {
+    fn replay(&self, tenant: usize, order: &Order) -> Result<Option<Committed>, Fail> {
         let Some(request) = &order.request else { return Ok(None) };
         let key = self.books.tenants[tenant].key;
         let earlier = self.pen.earlier(key, &order.actor.principal, request.key.as_str())?;
-        let Some((fingerprint, task, position)) = earlier else { return Ok(None) };
-        if fingerprint != request.fingerprint {
+        let Some(earlier) = earlier else { return Ok(None) };
+        if earlier.fingerprint != request.fingerprint {
             return Err(Fail::Answer(Error::KeyReused));
         }
-        let found = task.map(|task| self.find(tenant, task)).transpose()?.flatten();
+        let found = earlier.task.map(|task| self.find(tenant, task)).transpose()?.flatten();
         let (task, lease) = found.map_or((None, None), |found| (Some(found.flow), found.lease));
-        let swept = Swept::default();
-        Ok(Some(Committed { at: now, position, task, lease, replayed: true, swept }))
+        // Whoever repeats an old claim must not be given the lease of the next holder.
+        let lease = lease.filter(|lease| earlier.attempt == Some(lease.attempt));
+        let (at, position, swept) = (earlier.at, earlier.position, Swept::default());
+        Ok(Some(Committed { at, position, task, lease, replayed: true, swept }))
     }
 
-    fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {
+    pub(super) fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {
         let ledger = &self.books.tenants[tenant];
         if let Some(live) = ledger.live.get(&id) {
             let (flow, lease) = (Arc::clone(&live.flow), live.lease.clone());
@@ -143,7 +140,7 @@ impl Desk {
         Ok(ended.map(found))
     }
 
-    fn on_task(
+    pub(super) fn on_task(
         &mut self,
         tenant: usize,
         id: TaskId,
@@ -217,7 +214,16 @@ impl Desk {
         now: Timestamp,
     ) -> Result<Ruling, Fail> {
         let ledger = &self.books.tenants[tenant];
-        let project = ledger.projects.get(project).ok_or(Refusal::NotFound)?;
+        let gone;
+        let project = match (ledger.projects.get(project), &task) {
+            (Some(project), _) => project,
+            // What ended outlives its project.
+            (None, Some(_)) => {
+                gone = Arc::new(Project::gone(project.clone()));
+                &gone
+            }
+            (None, None) => return Err(Refusal::NotFound.into()),
+        };
         let amnesty = self.books.amnesty;
         let setting = Setting { project, pools: &ledger.pools, around, amnesty, now };
         Ok(rule(self.judge, task, lease, commands, &setting)?)
@@ -299,7 +305,7 @@ impl Desk {
         let (position, head) = self.write_entry(tenant, &flow, &ruling, (actor, &head), now)?;
         committed.position = Some(position);
         self.write_rows(tenant, found, &flow, &ruling, &head)?;
-        self.settle_pools(tenant, &ruling)?;
+        self.settle_pools(tenant, &ruling, now)?;
         for reaction in &ruling.reactions {
             let id = self.books.next_reaction;
             self.pen.reaction(id, key, reaction)?;
@@ -381,7 +387,7 @@ impl Desk {
             self.pen.new_flow(key, flow, head)?;
         }
         for record in &ruling.records {
-            self.pen.record(key, flow.id, record)?;
+            self.pen.record(key, flow, record)?;
         }
         for (on, add) in &ruling.edges {
             self.pen.edge(key, flow.id, *on, *add)?;
@@ -389,16 +395,17 @@ impl Desk {
         Ok(())
     }
 
-    fn settle_pools(&mut self, tenant: usize, ruling: &Ruling) -> Result<(), Fail> {
+    fn settle_pools(&mut self, tenant: usize, ruling: &Ruling, now: Timestamp) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
-        let mut room = false;
+        let mut eased = false;
         for change in &ruling.pools {
             let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
+            let before = pool.clone();
             pool.apply(change);
+            eased |= pool.is_eased_since(&before, now);
             self.pen.pool(ledger.key, change.pool(), pool)?;
-            room |= matches!(change, baton_domain::pool::PoolMove::Return { .. });
         }
-        if room {
+        if eased {
             self.freed.push(Freed::Pools(ledger.id.clone()));
         }
         Ok(())
@@ -427,53 +434,5 @@ impl Desk {
         let name = ledger.id.clone();
         let joined = self.books.put(tenant, Arc::clone(flow), ruling.lease, head);
         self.freed.extend(joined.into_iter().map(|lane| Freed::Lane(name.clone(), lane)));
-    }
-
-    /// Lets time pass for whatever is due, then carries out what tasks owe one another.
-    fn sweep(&mut self, count_max: usize, now: Timestamp) -> Result<Committed, Fail> {
-        let silent = now.since(self.books.swept_at) > SILENCE_MAX;
-        if silent && self.books.has_leases() {
-            self.books.grant_amnesty(now + AMNESTY);
-            self.pen.meta("amnesty", self.books.amnesty.0)?;
-        }
-        self.books.swept_at = now;
-        let mut swept = Swept::default();
-        let actor = Actor::clockwork();
-        let pass = [Command::Time(Time::Pass)];
-        for (tenant, id) in self.due(now, count_max)? {
-            self.on_task(tenant, id, &pass, &actor, now)?;
-            swept.due += 1;
-        }
-        while swept.due + swept.reactions < count_max {
-            let Some((row, tenant, reaction)) = self.books.reactions.pop_front() else { break };
-            let to = reaction.to;
-            let react = [Command::Time(Time::React(reaction))];
-            match self.on_task(tenant, to, &react, &actor, now) {
-                Ok(_) | Err(Fail::Answer(_)) => {}
-                Err(fail @ Fail::Sql(_)) => return Err(fail),
-            }
-            self.pen.drop_reaction(row)?;
-            swept.reactions += 1;
-        }
-        swept.more = !self.books.reactions.is_empty()
-            || self.books.due.first().is_some_and(|(at, _, _)| *at <= now);
-        self.pen.forget_requests(now - REQUESTS_KEPT, REQUESTS_AT_ONCE)?;
-        let (position, task, lease) = (None, None, None);
-        Ok(Committed { at: now, position, task, lease, replayed: false, swept })
-    }
-
-    /// What is due by now, live tasks first.
-    fn due(&self, now: Timestamp, count_max: usize) -> Result<Vec<(usize, TaskId)>, Fail> {
-        let live = self.books.due.iter().take_while(|(at, _, _)| *at <= now);
-        let mut due: Vec<_> = live.take(count_max).map(|(_, tenant, id)| (*tenant, *id)).collect();
-        for (tenant, ledger) in self.books.tenants.iter().enumerate() {
-            for project in ledger.projects.values() {
-                let Some(kept) = project.archive_after else { continue };
-                let rest = count_max.saturating_sub(due.len());
-                let old = self.pen.to_archive(ledger.key, &project.id, now - kept, rest)?;
-                due.extend(old.into_iter().map(|id| (tenant, id)));
-            }
-        }
-        Ok(due)
     }
 }

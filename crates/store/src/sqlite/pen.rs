@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::Chance;
 use crate::chain::{self, Hash, Linked, SALT_BYTES, Seal};
-use crate::order::{Actor, Request};
+use crate::order::Actor;
 use crate::read::About;
 
 /// Salts are drawn from the source of chance in one go and handed out in pieces.
@@ -39,6 +39,16 @@ pub(super) struct NewEntry<'a> {
     pub(super) about: About,
     pub(super) at: Timestamp,
     pub(super) actor: &'a Actor,
+}
+
+/// What was answered to a request.
+pub(super) struct Earlier {
+    pub(super) fingerprint: [u8; 32],
+    pub(super) at: Timestamp,
+    pub(super) task: Option<TaskId>,
+    pub(super) position: Option<u64>,
+    /// The attempt whose lease was shown.
+    pub(super) attempt: Option<u32>,
 }
 
 /// SQLite counts in signed numbers; ours are all far below where that matters.
@@ -239,21 +249,23 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn record(&mut self, tenant: i64, task: TaskId, record: &Record) -> Sql<()> {
-        let task = int(task.0);
+    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Record) -> Sql<()> {
+        let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
             Record::Attempt(row) => self.run(
-                "INSERT INTO attempts (tenant, task, number, principal, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![tenant, task, row.number, row.holder.as_str(), json(row)],
+                "INSERT INTO attempts (tenant, task, number, version, principal, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![tenant, task, row.number, version, row.holder.as_str(), json(row)],
             ),
             Record::Run(row) => self.run(
-                "INSERT INTO runs (tenant, task, number, body) VALUES (?1, ?2, ?3, ?4)",
-                params![tenant, task, row.number, json(row)],
+                "INSERT INTO runs (tenant, task, number, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![tenant, task, row.number, version, json(row)],
             ),
             Record::Checkpoint(row) => self.run(
-                "INSERT INTO checkpoints (tenant, task, number, body) VALUES (?1, ?2, ?3, ?4)",
-                params![tenant, task, row.number, json(row)],
+                "INSERT INTO checkpoints (tenant, task, number, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![tenant, task, row.number, version, json(row)],
             ),
         }
     }
@@ -306,40 +318,47 @@ impl Pen {
         &mut self,
         tenant: i64,
         principal: &PrincipalId,
-        request: &Request,
-        (at, task, position): (Timestamp, Option<TaskId>, Option<u64>),
+        key: &str,
+        row: &Earlier,
     ) -> Sql<()> {
         self.run(
-            "INSERT INTO requests (tenant, principal, key, fingerprint, at, task, position)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO requests
+             (tenant, principal, key, fingerprint, at, task, position, attempt)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 tenant,
                 principal.as_str(),
-                request.key.as_str(),
-                request.fingerprint,
-                at.0,
-                task.map(|task| int(task.0)),
-                position.map(int)
+                key,
+                row.fingerprint,
+                row.at.0,
+                row.task.map(|task| int(task.0)),
+                row.position.map(int),
+                row.attempt
             ],
         )
     }
 
-    /// The earlier request with this key: fingerprint, task and position.
-    #[expect(clippy::type_complexity, reason = "a row")]
+    /// What was answered to an earlier request with this key.
     pub(super) fn earlier(
         &self,
         tenant: i64,
         principal: &PrincipalId,
         key: &str,
-    ) -> Sql<Option<([u8; 32], Option<TaskId>, Option<u64>)>> {
-        let sql = "SELECT fingerprint, task, position FROM requests
+    ) -> Sql<Option<Earlier>> {
+        let sql = "SELECT fingerprint, at, task, position, attempt FROM requests
                    WHERE tenant = ?1 AND principal = ?2 AND key = ?3";
         self.conn
             .prepare_cached(sql)?
             .query_row(params![tenant, principal.as_str(), key], |row| {
-                let task: Option<i64> = row.get(1)?;
-                let position: Option<i64> = row.get(2)?;
-                Ok((row.get(0)?, task.map(|task| TaskId(nat(task))), position.map(nat)))
+                let task: Option<i64> = row.get(2)?;
+                let position: Option<i64> = row.get(3)?;
+                Ok(Earlier {
+                    fingerprint: row.get(0)?,
+                    at: Timestamp(row.get(1)?),
+                    task: task.map(|task| TaskId(nat(task))),
+                    position: position.map(nat),
+                    attempt: row.get(4)?,
+                })
             })
             .optional()
     }

@@ -1,6 +1,7 @@
 //! The one writer: takes what waits, judges it in memory, writes it, commits once, and only then
 //! answers. There is no artificial delay; a batch is whatever arrived during the last commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +10,7 @@ use baton_domain::time::Timestamp;
 use rusqlite::ErrorCode;
 use tokio::sync::oneshot;
 
+use super::books::Books;
 use super::checkpoint::Checkpointer;
 use super::inbox::{Inbox, Work};
 use super::orders::{Desk, Fail};
@@ -37,6 +39,14 @@ impl Gauges {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What can be told from the books alone.
+    pub(super) fn read(&self, books: &Books) {
+        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
+        self.overdue_since.store(overdue, Ordering::Relaxed);
+        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
+        self.live.store(live, Ordering::Relaxed);
+    }
+
     /// The first fault counts: whoever starts the program again reads it.
     pub(super) fn stop(&self, why: &str) {
         let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,43 +65,40 @@ pub(super) struct Writer {
     pub(super) options: Options,
     pub(super) last: Timestamp,
     pub(super) looked_at: Timestamp,
+    /// Time may have stood still until now: before the start, or while the disk was full.
+    pub(super) waking: bool,
 }
 
 type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
 
 impl Writer {
+    /// Works until the end. A panic is a fault like any other, or callers would wait for ever.
+    pub(super) fn run(self) {
+        let (inbox, gauges) = (Arc::clone(&self.inbox), Arc::clone(&self.gauges));
+        if catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {
+            gauges.stop("the writer broke");
+            refuse(&inbox, &gauges, vec![]);
+        }
+    }
+
     /// Works until the inbox is closed and empty, or a fault ends it.
-    pub(super) fn run(mut self) {
+    fn work(mut self) {
         loop {
             let batch = self.inbox.take(BATCH_MAX);
             if batch.is_empty() {
                 break;
             }
+            // The checkpointer may have met a fault meanwhile: nothing is begun after that.
+            if self.gauges.stopped().is_some() {
+                return refuse(&self.inbox, &self.gauges, batch);
+            }
             if let Err(fault) = self.carry_out(batch) {
                 tracing::error!(%fault, "the store stops");
                 self.gauges.stop(&fault);
-                self.inbox.close();
-                self.refuse_the_rest(&fault);
-                return;
+                return refuse(&self.inbox, &self.gauges, vec![]);
             }
         }
         self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
-    }
-
-    fn refuse_the_rest(&self, fault: &str) {
-        loop {
-            let rest = self.inbox.take(BATCH_MAX);
-            if rest.is_empty() {
-                return;
-            }
-            for work in rest {
-                let stopped = Error::Stopped(fault.into());
-                match work {
-                    Work::Order(job) => drop(job.reply.send(Err(stopped))),
-                    Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
-                }
-            }
-        }
     }
 
     /// One batch, one `now`, one commit. Any fault but a full disk is fatal: what a failed
@@ -100,9 +107,9 @@ impl Writer {
         let now = self.clock.now().max(self.last);
         self.last = now;
         self.look_at_disk(now);
+        let mut fault = self.wake_up(now).err();
         let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
         let mut seals = vec![];
-        let mut fault = None;
         let mut swept = false;
         for work in batch {
             let job = match work {
@@ -112,11 +119,10 @@ impl Writer {
                     continue;
                 }
             };
-            let sweep = matches!(job.order.aim, Aim::Sweep(_));
-            swept |= sweep;
+            swept |= matches!(job.order.aim, Aim::Sweep(_));
             let answer = match &fault {
                 Some(_) => Err(Error::DiskFull),
-                None => match self.admit(&job.order, sweep) {
+                None => match self.admit(&job.order) {
                     Err(refused) => Err(refused),
                     Ok(()) => match self.desk.carry_out(&job.order, now) {
                         Ok(committed) => Ok(committed),
@@ -148,16 +154,32 @@ impl Writer {
                 self.ring();
                 self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
             }
-            Err(error) => self.recover(error, replies),
+            Err(error) => {
+                let seals = seals.into_iter().map(|(_, reply)| reply).collect();
+                self.recover(error, replies, seals)
+            }
         }
     }
 
-    /// What may be done with little room, or none.
-    fn admit(&self, order: &crate::Order, sweep: bool) -> Result<(), Error> {
-        if !self.gauges.full.load(Ordering::Relaxed) || sweep || order.ends_work() {
+    /// What may be done with little room, or none. Time does not pass then: an expiry would be
+    /// written while a renewal might not fit.
+    fn admit(&self, order: &crate::Order) -> Result<(), Error> {
+        if !self.gauges.full.load(Ordering::Relaxed) || order.ends_work() {
             return Ok(());
         }
         Err(Error::DiskFull)
+    }
+
+    /// No lease ends by an outage of ours, and the amnesty comes before anything is judged: a
+    /// holder that renews before the first sweep still holds.
+    fn wake_up(&mut self, now: Timestamp) -> rusqlite::Result<()> {
+        if self.gauges.full.load(Ordering::Relaxed) {
+            self.desk.hold_leases(now);
+        } else if self.waking {
+            self.desk.end_silence(now)?;
+            self.waking = false;
+        }
+        Ok(())
     }
 
     fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
@@ -168,11 +190,7 @@ impl Writer {
             self.gauges.swept_at.store(now.0, Ordering::Relaxed);
             self.place.remember_sweep(now);
         }
-        let books = &self.desk.books;
-        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
-        self.gauges.overdue_since.store(overdue, Ordering::Relaxed);
-        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
-        self.gauges.live.store(live, Ordering::Relaxed);
+        self.gauges.read(&self.desk.books);
     }
 
     fn ring(&mut self) {
@@ -183,47 +201,82 @@ impl Writer {
     }
 
     /// A full disk undoes the batch cleanly and is survived; anything else ends the store.
-    fn recover(&mut self, error: rusqlite::Error, replies: Vec<Reply>) -> Result<(), String> {
+    fn recover(
+        &mut self,
+        error: rusqlite::Error,
+        replies: Vec<Reply>,
+        seals: Vec<oneshot::Sender<Result<(), Error>>>,
+    ) -> Result<(), String> {
         let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
         let undone = self.desk.pen.roll_back();
         self.desk.freed.clear();
-        if !full || undone.is_err() || !self.desk.pen.conn.is_autocommit() {
-            let fault = error.to_string();
-            let unknown = |(reply, _): Reply| (reply, Err(Error::Unknown(fault.clone())));
-            answer(replies.into_iter().map(unknown).collect());
+        let survived = full && undone.is_ok() && self.desk.pen.conn.is_autocommit();
+        let fault = error.to_string();
+        if survived {
+            self.fill_up();
+        } else {
+            self.gauges.stop(&fault);
+        }
+        // Refusals are undone, too: they may rest on what an order before them seemed to do.
+        let why = || if survived { Error::DiskFull } else { Error::Unknown(fault.clone()) };
+        answer(replies.into_iter().map(|(reply, _)| (reply, Err(why()))).collect());
+        seals.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
+        if !survived {
             return Err(fault);
         }
-        self.gauges.full.store(true, Ordering::Relaxed);
-        self.place.release_ballast();
-        tracing::warn!("the disk is full: only ends of work are accepted");
-        let books = load::books(&self.desk.pen.conn, self.desk.books.swept_at);
-        let refused = |(reply, answer): Reply| {
-            // What the rules had refused stays refused; nothing else of the batch happened.
-            let answer = match answer {
-                Err(error @ (Error::Refused(_) | Error::KeyReused)) => Err(error),
-                Ok(_) | Err(_) => Err(Error::DiskFull),
-            };
-            (reply, answer)
-        };
-        answer(replies.into_iter().map(refused).collect());
+        // A sweep that was undone did not happen.
+        let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
+        let books = load::books(&self.desk.pen.conn, swept_at);
         self.desk.books = books.map_err(|error| error.to_string())?;
         Ok(())
     }
 
+    /// There is no room left at all.
+    fn fill_up(&mut self) {
+        self.gauges.full.store(true, Ordering::Relaxed);
+        self.waking = true;
+        self.place.release_ballast();
+        tracing::warn!("the disk is full: only ends of work are accepted");
+    }
+
     /// Looks for room now and then; while the disk is full, before every batch.
     fn look_at_disk(&mut self, now: Timestamp) {
+        if self.checkpointer.met_full_disk() {
+            self.fill_up();
+        }
         let full = self.gauges.full.load(Ordering::Relaxed);
         if !full && now.since(self.looked_at) < super::LOOK_EVERY {
             return;
         }
         self.looked_at = now;
-        let Some(free) = (self.options.free_bytes)() else { return };
+        // Where nobody can tell, trying is the only way to find out.
+        let free = (self.options.free_bytes)().unwrap_or(u64::MAX);
         if free < self.options.free_bytes_min && !full {
             self.gauges.full.store(true, Ordering::Relaxed);
+            self.waking = true;
         }
         if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
             self.gauges.full.store(false, Ordering::Relaxed);
             tracing::info!("there is room on the disk again");
+        }
+    }
+}
+
+/// Takes nothing more, and tells everybody who waits that nothing happened.
+fn refuse(inbox: &Inbox, gauges: &Gauges, mut rest: Vec<Work>) {
+    inbox.close();
+    let why = gauges.stopped().unwrap_or_default();
+    loop {
+        for work in rest {
+            let stopped = Error::Stopped(why.clone());
+            match work {
+                Work::Order(job) => drop(job.reply.send(Err(stopped))),
+                Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
+            }
+        }
+        rest = inbox.take(BATCH_MAX);
+        if rest.is_empty() {
+            return;
         }
     }
 }

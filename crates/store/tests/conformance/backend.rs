@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_domain::decide;
+use baton_store::chain::SigningKey;
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Options, SqliteStore};
 use baton_store::{Bell, Clock, Store};
@@ -56,6 +57,7 @@ impl Backend for Sqlite {
         let mut options = Options::new(decide, Box::new(chance), &folder);
         options.clock = Some(clock);
         options.bell = bell;
+        options.signing = Some(SigningKey::from_bytes(&[7; 32]));
         Arc::new(SqliteStore::open(&folder, options).expect("a fresh folder opens"))
     }
 }

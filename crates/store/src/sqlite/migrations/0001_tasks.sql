@@ -63,10 +63,11 @@ CREATE TABLE leases (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
-    tenant INTEGER NOT NULL,
-    task   INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    body   TEXT NOT NULL,
+    tenant  INTEGER NOT NULL,
+    task    INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- of the entry that it came with
+    body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -74,16 +75,18 @@ CREATE TABLE attempts (
     tenant    INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     number    INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
     principal TEXT NOT NULL,
     body      TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE checkpoints (
-    tenant INTEGER NOT NULL,
-    task   INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    body   TEXT NOT NULL,
+    tenant  INTEGER NOT NULL,
+    task    INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- of the entry that it came with
+    body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -141,6 +144,7 @@ CREATE TABLE requests (
     at          INTEGER NOT NULL,
     task        INTEGER,
     position    INTEGER,
+    attempt     INTEGER, -- whose lease was shown
     PRIMARY KEY (tenant, principal, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX requests_by_age ON requests (at);
