@@ -36,6 +36,7 @@ struct Done {
 
 impl Turn<'_> {
     pub(super) fn carry_out(mut self, order: &Order) -> Result<Committed, Error> {
+        self.end_silence();
         let key = order.request.as_ref().map(|it| (order.actor.principal.clone(), it.key.clone()));
         if let (Some(request), Some(key)) = (&order.request, &key)
             && let Some(answered) = self.answered(&order.tenant, key)

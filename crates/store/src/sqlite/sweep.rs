@@ -17,28 +17,28 @@ const REQUESTS_KEPT: Millis = Millis::hours(72);
 const REQUESTS_AT_ONCE: usize = 500;
 
 impl Desk {
-    /// Grants the amnesty if nobody swept for too long.
-    pub(super) fn end_silence(&mut self, now: Timestamp) -> rusqlite::Result<()> {
-        if self.hold_leases(now) {
-            self.pen.meta("amnesty", self.books.amnesty.0)?;
+    /// Before anything is judged: if nobody watched the time for too long, every lease lives on
+    /// for a while, so that a holder that was not heard still holds. Nothing is written where
+    /// nothing fits; it is enough to remember.
+    pub(super) fn end_silence(&mut self, now: Timestamp, full: bool) -> rusqlite::Result<()> {
+        if now.since(self.books.watched_at) <= SILENCE_MAX {
+            return Ok(());
         }
-        self.books.swept_at = now;
-        Ok(())
-    }
-
-    /// The same in memory alone, as long as nothing can be written.
-    pub(super) fn hold_leases(&mut self, now: Timestamp) -> bool {
-        let silent = now.since(self.books.swept_at) > SILENCE_MAX && self.books.has_leases();
-        if silent {
+        self.books.watched_at = now;
+        if self.books.has_leases() {
             self.books.grant_amnesty(now + AMNESTY);
+            if !full {
+                self.pen.meta("amnesty", self.books.amnesty.0)?;
+            }
         }
-        silent
+        Ok(())
     }
 
     /// Lets time pass for whatever is due, then carries out what tasks owe one another.
     pub(super) fn sweep(&mut self, count_max: usize, now: Timestamp) -> Result<Committed, Fail> {
         self.ring_for_opened_pools(now);
-        self.end_silence(now)?;
+        self.books.swept_at = now;
+        self.books.watched_at = now;
         let mut swept = Swept::default();
         for (tenant, id) in self.due(now, count_max)? {
             self.let_pass(tenant, id, Time::Pass, now)?;

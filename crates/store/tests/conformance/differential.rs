@@ -14,7 +14,7 @@ use crate::dump::assert_same;
 use crate::script::{Script, Step, TENANTS};
 use crate::world::World;
 
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 20;
 const STEPS: u64 = 600;
 /// Dumps are long; so often is often enough to find a difference near its cause.
 const DUMP_EVERY: u64 = 150;
