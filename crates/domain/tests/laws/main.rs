@@ -3,5 +3,11 @@
 
 mod bounds;
 mod cast;
+mod finishing;
+mod history;
+mod laws;
+mod reach;
+mod shape;
+mod speech;
 mod table;
 mod world;
