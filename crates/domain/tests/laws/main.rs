@@ -6,6 +6,7 @@ mod cast;
 mod finishing;
 mod history;
 mod laws;
+mod looping;
 mod reach;
 mod shape;
 mod speech;
