@@ -23,7 +23,7 @@ use crate::speech;
 use crate::world::World;
 
 /// Histories for each law; enough to find every planted fault, few enough to wait for.
-const CASES: u32 = 64;
+const CASES: u32 = 48;
 /// Histories for each law when there is a night to spend.
 const SOAK_CASES: u32 = 2_000;
 /// Steps of the longest history.
@@ -229,7 +229,7 @@ fn set_up(script: &Script, witness: &mut impl FnMut(&World, &Turn<'_>)) -> World
 
 fn newcomer(world: &World, near: TaskId, what: u8) -> NewTask {
     let near = Some(near).filter(|id| world.flow(*id).ending().is_none());
-    let base = if what % 2 == 0 { started() } else { contracted() };
+    let base = if what.is_multiple_of(2) { started() } else { contracted() };
     let key = ConcurrencyKey::new("shared").expect("the tests write proper names");
     match what % 8 {
         0 | 1 => NewTask { parent: near, creator_task: near, ..base },

@@ -183,6 +183,23 @@ fn replaying_the_events_from_birth_rebuilds_the_row() {
 }
 
 #[test]
+fn a_history_read_from_its_beginning_ends_where_the_task_stands() {
+    after_every_history(|world| {
+        for (id, entries) in &world.entries {
+            let (first, rest) = entries.split_first().expect("it was made");
+            let (birth, others) = first.events.split_first().expect("an entry has events");
+            let mut task = Task::born(birth, first.at).expect("a birth comes first");
+            others.iter().for_each(|event| task.apply(event, first.at));
+            for entry in rest {
+                task.turn();
+                entry.events.iter().for_each(|event| task.apply(event, entry.at));
+            }
+            assert_eq!(world.tasks.get(id), Some(&task));
+        }
+    });
+}
+
+#[test]
 fn only_what_happened_makes_a_new_version() {
     in_every_history(|| {
         |world, turn| {
@@ -247,13 +264,15 @@ fn count_spend(spent: &mut BTreeMap<PoolName, u64>, turn: &Turn<'_>, decision: &
     let Some(task) = &turn.task else { return };
     let held = task.flow.run.as_ref().and_then(|run| run.held());
     for event in &decision.events {
-        let over = match event {
-            Event::AttemptEnded { .. } => held.map_or(0, |held| held.spent_micros),
-            Event::Spent { attempt, micros } if held.is_none_or(|h| h.attempt != *attempt) => {
-                *micros
-            }
-            _ => 0,
-        };
+        let mut over = 0;
+        if let Event::AttemptEnded { .. } = event {
+            over = held.map_or(0, |held| held.spent_micros);
+        }
+        if let Event::Spent { attempt, micros } = event
+            && held.is_none_or(|held| held.attempt != *attempt)
+        {
+            over = *micros;
+        }
         for pool in task.flow.budgets() {
             *spent.entry(pool).or_default() += over;
         }

@@ -9,7 +9,6 @@ use baton_domain::policy::Policy;
 use baton_domain::run::{Cap, Death, Finish, Idle, Mode, Phase, RunState, Why};
 use baton_domain::time::Millis;
 use proptest::collection::vec;
-use proptest::strategy::Strategy;
 
 use crate::cast::{
     Decided, block, capability, capable, complete, contracted, fail, holder, lost, message, note,
@@ -116,13 +115,15 @@ fn end(world: &mut World, id: TaskId, mode: Mode, end: End) {
         return;
     }
     let supervised = mode == Mode::Supervised;
-    let until = Some(world.now + Millis::hours(1));
+    let until = world.now + Millis::hours(1);
     let told: Decided = match end {
         End::Fail => world.agent(id, fail()),
         End::Exit => world.supervisor(id, Supervisor::Exited),
         End::Break => world.supervisor(id, lost()),
         End::Release => world.supervisor(id, release()),
-        End::RateLimit => world.supervisor(id, Supervisor::Release { reason: reason(), until }),
+        End::RateLimit => {
+            world.supervisor(id, Supervisor::Release { reason: reason(), until: Some(until) })
+        }
         End::StreamIdle if supervised => {
             world.supervisor(id, Supervisor::TimedOut(Deadline::StreamIdle))
         }
@@ -137,7 +138,7 @@ fn end(world: &mut World, id: TaskId, mode: Mode, end: End) {
             world.tell(id, &pass())
         }
         End::Unanswered => world.agent(id, block(Why::NeedsInput)),
-        End::Transient => world.agent(id, block(Why::Transient { until: until.expect("an hour") })),
+        End::Transient => world.agent(id, block(Why::Transient { until })),
         End::Capability => world.agent(id, block(Why::Capability { needs: capability("gpu") })),
         End::Reject => reject(world, id),
         End::Expire | End::StreamIdle | End::ProcessStart => world.agent(id, note()),
@@ -247,9 +248,9 @@ fn any_mixture_of_endings_comes_to_rest_within_the_caps() {
                 let mut ends = ends.iter().cycle().map(|at| ENDS[*at]);
                 // Without lines to check, a completion would be a success.
                 let lines = world.flow(id).contract.is_some();
-                let mut next = || match ends.next().expect("it goes round") {
-                    End::Reject if !lines => End::Fail,
-                    end => end,
+                let mut next = || {
+                    let end = ends.next().expect("it goes round");
+                    if end == End::Reject && !lines { End::Fail } else { end }
                 };
                 let (_, attempts) = wear_out(&mut world, id, mode, &mut next);
                 // Blocks of two kinds come back twice each before they stick, and solo work is
