@@ -12,6 +12,8 @@ use baton_domain::contract::{Artifact, Submission};
 use baton_domain::deadline::Sight as Seen;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::limits::LEASE_MIN;
+use baton_domain::pool::Pool;
 use baton_domain::run::{Death, Held, Mark, Mode, Phase, Purpose, Why};
 use baton_domain::task::{Flow, Priority};
 use baton_domain::time::{Millis, Timestamp};
@@ -152,10 +154,12 @@ impl Holder {
         let Some(task) = world.laws.could_have(&wish.claimant, now) else {
             return *beside = None;
         };
-        let timed = |pool: &baton_domain::pool::Pool| {
-            pool.shut.as_ref().is_some_and(|shut| shut.until.is_some())
+        // What opens by itself is noticed by the next sweep, or by the poll.
+        let opened = |pool: &Pool| {
+            let until = pool.shut.as_ref().and_then(|shut| shut.until);
+            until.is_some_and(|until| *since < until && until <= now)
         };
-        let told = world.bell_sure_since < *since && !world.laws.pools.values().any(timed);
+        let told = world.bell_sure_since < *since && !world.laws.pools.values().any(opened);
         let began = *beside.get_or_insert(now);
         let late = now.since(began) > Millis(2_000);
         assert!(!late && !told, "{} sleeps beside {task}", wish.claimant.principal);
@@ -199,7 +203,9 @@ impl Holder {
                 } else {
                     world.laws.acknowledge(claimed.position, Some(&claimed.flow));
                 }
-                State::Holding(hand(world, &claimed))
+                let hand = hand(world, &claimed);
+                world.laws.note(&format!("{:?}", hand.agent.proof()));
+                State::Holding(hand)
             }
             Err(Error::Unknown(_) | Error::Overloaded) => State::Unsure(wish),
             Err(Error::Refused(refusal)) => {
@@ -250,7 +256,7 @@ impl Holder {
                 }
                 (_, Phase::Verifying { .. }) => self.verify(world, &hand, diligent),
                 (_, Phase::Stopping { .. }) => self.bury(world, &hand, diligent),
-                (_, Phase::WaitingInput(_)) if world.chance.chance(0.7) => {
+                (_, Phase::WaitingInput(_)) if world.chance.chance(0.9) => {
                     hand.supervisor.supervisor(Supervisor::Renew { lease: None })
                 }
                 (_, Phase::Leased | Phase::Working | Phase::WaitingInput(_)) => {
@@ -295,7 +301,12 @@ impl Holder {
         how: &str,
     ) -> bool {
         let (said, at) = (short(&command), (hand.task, hand.attempt));
+        let renews = matches!(command, Command::Supervisor(_, Supervisor::Renew { .. }));
         let answer = world.speak(&self.actor, at, command).await;
+        if let (true, Ok(committed)) = (renews, &answer) {
+            let lease = committed.lease.as_ref().expect("what was renewed is there");
+            assert!(lease.expires_at >= world.now() + LEASE_MIN, "a renewed lease lasts");
+        }
         let outcome = match &answer {
             Ok(committed) if committed.replayed => "replayed".into(),
             Ok(_) => "done".into(),

@@ -127,10 +127,7 @@ async fn step(world: &mut World<'_>, crew: &mut [Holder]) {
             world.clockwork = !world.clockwork;
             world.say(format!("the clockwork runs: {}", world.clockwork));
         }
-        83 => {
-            let mut faults = world.faults.lock().expect("one thread");
-            faults.mute = !faults.mute;
-        }
+        83 => world.mute(true),
         84..=97 => {
             let length = Millis(1 + world.chance.below(3_000));
             pass(world, crew, length).await;
@@ -140,8 +137,12 @@ async fn step(world: &mut World<'_>, crew: &mut [Holder]) {
             pass(world, crew, length).await;
         }
     }
+    // Nothing stays broken for long, or only what is broken would be seen.
     if !world.clockwork && world.chance.chance(0.05) {
         world.clockwork = true;
+    }
+    if world.chance.chance(0.1) {
+        world.mute(false);
     }
 }
 
@@ -181,10 +182,8 @@ async fn settle(world: &mut World<'_>, crew: &mut [Holder]) {
 async fn heal(world: &mut World<'_>, crew: &mut [Holder]) {
     world.say("everything heals".into());
     world.clockwork = true;
-    {
-        let mut faults = world.faults.lock().expect("one thread");
-        (faults.on, faults.mute) = (false, false);
-    }
+    world.mute(false);
+    world.faults.lock().expect("one thread").on = false;
     for _ in 0..ROUNDS_MAX {
         if world.laws.rows.values().all(|row| row.flow.ending().is_some()) {
             return world.count_wakes();

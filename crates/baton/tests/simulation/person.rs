@@ -35,7 +35,7 @@ pub async fn step(world: &mut World<'_>) {
     let (Some(task), true) = (chosen, tasks.len() >= TASKS_MAX || world.chance.chance(0.7)) else {
         return create(world).await;
     };
-    if world.chance.chance(0.08) {
+    if world.chance.chance(0.12) {
         return limit(world).await;
     }
     let flow = world.laws.rows[&task].flow.clone();

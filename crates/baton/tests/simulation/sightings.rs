@@ -112,6 +112,9 @@ impl Sightings {
             Event::Stopping { verdict: Outcome::TimedOut { .. }, .. } => {
                 &[Sight::DeadlineOfTheServer]
             }
+            Event::Stopping { verdict: Outcome::Blocked { .. }, .. } if by_time => {
+                &[Sight::DeadlineInput]
+            }
             Event::Ended { ending: Ending::Done { verified: true } } => &[Sight::DoneVerified],
             Event::Ended { ending: Ending::Done { verified: false } } => &[Sight::DoneUnproven],
             Event::Ended { .. } => &[Sight::Closed],
