@@ -244,7 +244,7 @@ impl Holder {
             return self.give_up(hand);
         }
         let mut hand = hand;
-        hand.hung |= !diligent && held.mode == Mode::Supervised && world.chance.chance(0.04);
+        hand.hung |= !diligent && held.mode == Mode::Supervised && world.chance.chance(0.08);
         let command = if hand.hung || world.chance.chance(0.2) {
             hand.hung &= !world.chance.chance(0.02);
             hand.supervisor.supervisor(Supervisor::Renew { lease: None })
@@ -276,7 +276,7 @@ impl Holder {
         if !diligent && world.chance.chance(0.1) {
             return hand.supervisor.supervisor(Supervisor::Exited);
         }
-        let passes = diligent || world.chance.chance(0.5);
+        let passes = diligent || world.chance.chance(0.4);
         hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()) })
     }
 
@@ -352,7 +352,7 @@ fn work(
         let (why, reason) = (Why::NeedsInput, text("it is unclear"));
         return agent.agent(Agent::Block { why, reason, condition: None });
     }
-    match world.chance.below(20) {
+    match world.chance.below(23) {
         0 | 1 => agent.agent(Agent::Begin),
         2 | 3 => agent.agent(Agent::Progress(report())),
         4 | 5 => {
@@ -364,13 +364,13 @@ fn work(
         8 => agent.agent(Agent::Receive(Mark::Applied)),
         9..=12 => agent.agent(block(world)),
         13 => agent.agent(Agent::Fail { code: text("gave_up"), reason: text("it is too hard") }),
-        14 | 15 => agent.agent(complete()),
-        16 => supervisor.supervisor(Supervisor::Spend { micros: 2 }),
-        17 => {
+        14..=17 => agent.agent(complete()),
+        18 => supervisor.supervisor(Supervisor::Spend { micros: 2 }),
+        19 => {
             let until = world.chance.chance(0.5).then(|| world.now() + Millis::seconds(5));
             supervisor.supervisor(Supervisor::Release { reason: text("not now"), until })
         }
-        18 if held.mode == Mode::Supervised => supervisor.supervisor(Supervisor::Exited),
+        20 if held.mode == Mode::Supervised => supervisor.supervisor(Supervisor::Exited),
         _ if held.mode == Mode::Supervised => {
             let seen = [Seen::ProcessStarted, Seen::PromptWritten, Seen::FirstVisibleEvent];
             supervisor.supervisor(Supervisor::Report(*world.chance.pick(&seen)))

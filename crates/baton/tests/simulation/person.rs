@@ -23,9 +23,14 @@ const TASKS_MAX: usize = 20;
 /// Where tasks are put, the first stage more often.
 const STARTS: [&str; 3] = ["coding", "coding", "qa"];
 
-/// Puts the project; everything else needs it.
+/// Puts the project; everything else needs it. In some runs little may be worked on at once.
 pub async fn begin(world: &mut World<'_>) {
     record(world, RecordCommand::PutProject(project())).await;
+    if world.chance.chance(0.4) {
+        let pool = PoolName::Stage(project_id(), stage("coding"));
+        let limit = Some(1 + world.chance.below(2));
+        record(world, RecordCommand::LimitPool { pool, limit }).await;
+    }
 }
 
 /// Does something, sensible more often than not.
@@ -199,10 +204,13 @@ fn next(flow: &Flow) -> Option<Person> {
     match &run.state {
         RunState::Idle(Idle::Blocked(block)) => match block.why {
             Why::NeedsInput => Some(Person::Answer(text("the second one"))),
-            Why::Capability { .. }
-            | Why::Transient { .. }
-            | Why::Dependency { .. }
-            | Why::Limit { .. } => Some(Person::Unblock(text("try it"))),
+            Why::Limit { .. } => {
+                let policy = Some(raised(flow.policy));
+                Some(Person::Edit(Box::new(Patch { policy, ..Patch::default() })))
+            }
+            Why::Capability { .. } | Why::Transient { .. } | Why::Dependency { .. } => {
+                Some(Person::Unblock(text("try it")))
+            }
         },
         RunState::Held(held) if waits_for_answer(&held.phase) => {
             Some(Person::Answer(text("the second one")))

@@ -65,9 +65,9 @@ pub fn policy(chance: &mut Chance) -> Policy {
         tries_max: if chance.chance(0.3) { 4 } else { 50 },
         backoff: Millis(1_000),
         backoff_max: Millis(8_000),
-        lease: Millis(3_000 + chance.below(20_000)),
-        wall: Millis(60_000 + chance.below(300_000)),
-        input: Millis(10_000 + chance.below(30_000)),
+        lease: Millis(3_000 + chance.below(60_000)),
+        wall: Millis(20_000 + chance.below(100_000)),
+        input: Millis(5_000 + chance.below(20_000)),
         starved: Millis(20_000),
         budget_micros: if chance.chance(0.2) { 10 } else { 0 },
     }
