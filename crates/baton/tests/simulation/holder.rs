@@ -166,7 +166,7 @@ impl Holder {
     }
 
     async fn claim(&mut self, world: &mut World<'_>, diligent: bool) {
-        let wait = world.chance.chance(0.4).then(|| Millis(500 + world.chance.below(30_000)));
+        let wait = world.chance.chance(0.6).then(|| Millis(500 + world.chance.below(30_000)));
         let lease = world.chance.chance(0.3).then(|| Millis(1_000 + world.chance.below(9_000)));
         let mut claimant = self.claimant.clone();
         claimant.wants = *world.chance.pick(self.wants);
@@ -239,7 +239,7 @@ impl Holder {
 
     async fn hold(&mut self, world: &mut World<'_>, hand: Hand, diligent: bool) {
         let Some(held) = hand.held().cloned() else { return self.give_up(hand) };
-        if !diligent && world.chance.chance(0.06) {
+        if !diligent && world.chance.chance(0.1) {
             world.say(format!("{} goes silent on {}", self.word(), hand.task));
             return self.give_up(hand);
         }

@@ -26,10 +26,13 @@ const STARTS: [&str; 3] = ["coding", "coding", "qa"];
 /// Puts the project; everything else needs it. In some runs little may be worked on at once.
 pub async fn begin(world: &mut World<'_>) {
     record(world, RecordCommand::PutProject(project())).await;
-    if world.chance.chance(0.4) {
-        let pool = PoolName::Stage(project_id(), stage("coding"));
-        let limit = Some(1 + world.chance.below(2));
-        record(world, RecordCommand::LimitPool { pool, limit }).await;
+    let coding = PoolName::Stage(project_id(), stage("coding"));
+    let holders = ["solo-a", "solo-b", "worker-a"].map(|word| PoolName::Holder(name(word)));
+    for pool in holders.into_iter().chain([coding]) {
+        if world.chance.chance(0.4) {
+            let limit = Some(1 + world.chance.below(2));
+            record(world, RecordCommand::LimitPool { pool, limit }).await;
+        }
     }
 }
 
