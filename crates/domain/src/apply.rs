@@ -142,7 +142,7 @@ impl Flow {
                 }
             }
             Event::Ended { ending } => {
-                self.stage = Stage::Ended(ending.clone());
+                self.stage = Stage::Ended(ending.kept());
                 self.owed = None;
                 self.ended_at = Some(at);
             }
@@ -152,7 +152,7 @@ impl Flow {
                 }
             }
             Event::HoldSet { hold, on, .. } => *self.holds.flag(*hold) = *on,
-            Event::Owing { owed } => self.owed = Some(owed.clone()),
+            Event::Owing { owed } => self.owed = Some(owed.kept()),
             Event::DependencyAdded { on, met } => {
                 self.dependencies += 1;
                 if !met {
@@ -174,20 +174,24 @@ impl Flow {
             Event::Requeued { .. } => self.requeue(at),
             Event::Starved => self.on_run(|run| run.starved = true),
             Event::Claimed { .. } => self.claim(event, at),
-            Event::Began => self.on_attempt(at, |held, _| held.phase = Phase::Working),
+            Event::Began => self.on_attempt(at, |held, _| {
+                held.phase = Phase::Working;
+                held.armed.begin();
+            }),
             Event::Seen { sight } => self.on_attempt(at, |held, policy| {
                 held.armed.see(*sight, policy, at);
                 held.effects |= sight.may_have_effects();
             }),
             Event::Progressed { report } => {
                 self.on_run(|run| run.progress.add(report));
-                self.on_attempt(at, |_, _| {});
+                self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Checkpointed { number, .. } => {
                 self.checkpoints = *number;
-                self.on_attempt(at, |_, _| {});
+                self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Asked { .. } => self.on_attempt(at, |held, policy| {
+                held.effects = true;
                 held.phase = Phase::WaitingInput(Question { raised: version, asked_at: at });
                 held.armed.only(Some(Deadline::UserInput), policy, at);
             }),
@@ -195,13 +199,13 @@ impl Flow {
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
             }),
-            Event::Spent { attempt, micros } => self.on_attempt(at, |held, _| {
-                if held.attempt == *attempt {
-                    held.spent_micros = held.spent_micros.saturating_add(*micros);
-                }
+            Event::Spent { attempt, .. } if !self.is_held_by(*attempt) => {}
+            Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
+                held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
             Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
                 let attempt = held.attempt;
+                held.effects = true;
                 held.submission = Some(SubmissionMark { raised: version, attempt });
                 held.phase = Phase::Verifying { exited: false };
                 held.armed.only(None, policy, at);
@@ -209,6 +213,7 @@ impl Flow {
             Event::Verified { passed, .. } => self.on_attempt(at, |held, policy| {
                 if !passed && held.purpose == Purpose::Work {
                     held.phase = Phase::Working;
+                    held.submission = None;
                     held.rounds += 1;
                     held.rearm(policy, at);
                 }
@@ -223,7 +228,8 @@ impl Flow {
                 if let Outcome::Blocked { block, .. } = &mut verdict {
                     block.raised = version;
                 }
-                held.phase = Phase::Stopping { verdict, survivor: false };
+                let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
+                held.phase = Phase::Stopping { verdict, survivor };
                 held.armed.only(Some(Deadline::Cleanup), policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {
@@ -249,6 +255,10 @@ impl Flow {
             held.active_at = at;
             change(held, &self.policy);
         }
+    }
+
+    fn is_held_by(&self, attempt: u32) -> bool {
+        self.run.as_ref().and_then(Run::held).is_some_and(|held| held.attempt == attempt)
     }
 
     fn edit(&mut self, patch: &Patch) {

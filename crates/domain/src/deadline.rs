@@ -83,6 +83,11 @@ impl Armed {
         armed
     }
 
+    /// The attempt is at work, so whatever had to start has started.
+    pub fn begin(&mut self) {
+        self.0.remove(&Deadline::ProcessStart);
+    }
+
     /// Moves the deadlines on by what was seen.
     pub fn see(&mut self, sight: Sight, policy: &Policy, now: Timestamp) {
         use Deadline::{
@@ -99,9 +104,12 @@ impl Armed {
             }
             // While a tool runs, its own deadline counts.
             Sight::Streaming if self.0.contains_key(&ToolIdle) => (&[], &[]),
-            Sight::Streaming => (&[FirstEvent], &[StreamIdle]),
-            Sight::ToolStarted => (&[FirstEvent, FirstVisibleEvent, StreamIdle], &[ToolIdle]),
-            Sight::ToolFinished => (&[ToolIdle], &[StreamIdle]),
+            Sight::Streaming => (&[ProcessStart, PromptWrite, FirstEvent], &[StreamIdle]),
+            Sight::ToolStarted => (
+                &[ProcessStart, PromptWrite, FirstEvent, FirstVisibleEvent, StreamIdle],
+                &[ToolIdle],
+            ),
+            Sight::ToolFinished => (&[ProcessStart, PromptWrite, ToolIdle], &[StreamIdle]),
         };
         for deadline in answered {
             self.0.remove(deadline);
@@ -124,10 +132,9 @@ impl Armed {
         self.0.insert(deadline, at);
     }
 
-    /// The deadline that ends first.
-    #[must_use]
-    pub fn first(&self) -> Option<(Deadline, Timestamp)> {
-        self.0.iter().map(|(deadline, at)| (*deadline, *at)).min_by_key(|(_, at)| *at)
+    /// Every deadline that runs, and when it ends.
+    pub fn iter(&self) -> impl Iterator<Item = (Deadline, Timestamp)> + '_ {
+        self.0.iter().map(|(deadline, at)| (*deadline, *at))
     }
 }
 

@@ -132,16 +132,17 @@ impl Lane {
     pub fn admits(&self, claimant: &Claimant) -> bool {
         let matches = claimant.project.as_ref().is_none_or(|project| *project == self.project)
             && claimant.stage.as_ref().is_none_or(|stage| *stage == self.stage)
-            && claimant.priority_min <= self.priority
-            && self.assignee.as_ref().is_none_or(|only| *only == claimant.principal);
+            && claimant.priority_min <= self.priority;
         matches && self.sort.suits(claimant) && self.can_be_done_by(claimant)
     }
 
-    /// A person can do everything; whoever checks or probes need not be able to do the work.
+    /// A person can do everything; whoever checks or probes need not be able to do the work, nor
+    /// be the one that it is assigned to.
     fn can_be_done_by(&self, claimant: &Claimant) -> bool {
         match self.sort {
             Sort::Ready | Sort::Blocked { .. } => {
-                claimant.person || self.capabilities.is_subset(&claimant.capabilities)
+                self.assignee.as_ref().is_none_or(|only| *only == claimant.principal)
+                    && (claimant.person || self.capabilities.is_subset(&claimant.capabilities))
             }
             Sort::Probe | Sort::Submitted => true,
         }

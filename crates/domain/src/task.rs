@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Contract, ContractMark};
 use crate::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId};
+use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
+use crate::pool::PoolName;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
 use crate::text::{Body, Reason, Title};
 use crate::time::Timestamp;
@@ -192,6 +194,18 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// What the flow keeps of it: the reason may be long, and the entry has the whole.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let cut = |reason: &Reason| reason.cut(REASON_KEPT_BYTES_MAX);
+        match self {
+            Self::Done { verified } => Self::Done { verified: *verified },
+            Self::Abandoned { reason } => Self::Abandoned { reason: cut(reason) },
+            Self::Superseded { by, reason } => Self::Superseded { by: *by, reason: cut(reason) },
+            Self::Rejected { reason } => Self::Rejected { reason: cut(reason) },
+        }
+    }
+
     /// Only what was done satisfies those that wait for it.
     #[must_use]
     pub fn satisfies(&self) -> bool {
@@ -276,6 +290,17 @@ pub enum Owed {
     Close(Ending),
 }
 
+impl Owed {
+    /// What the flow keeps of it.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        match self {
+            Self::Advance => Self::Advance,
+            Self::Close(ending) => Self::Close(ending.kept()),
+        }
+    }
+}
+
 /// Why a queued run may not be claimed, first cause first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impediment {
@@ -320,6 +345,11 @@ impl Flow {
     #[must_use]
     pub fn parent(&self) -> Option<TaskId> {
         self.ancestors.last().copied()
+    }
+
+    /// The budgets that its attempts spend: its own and those of everything above it.
+    pub fn budgets(&self) -> impl Iterator<Item = PoolName> + '_ {
+        self.ancestors.iter().chain([&self.id]).map(|task| PoolName::Budget(*task))
     }
 
     /// Whether the run waits for a holder and nothing stops one.

@@ -4,6 +4,7 @@
 //! decided, commits, and only then answers. It holds no rule of its own, and no connection of it
 //! is seen outside this crate.
 
+pub mod blobs;
 pub mod chain;
 pub mod clock;
 pub mod memory;

@@ -1,1 +1,407 @@
-//! SQLite.
+//! SQLite: one writer thread that judges in memory and commits in groups, a few readers, one
+//! checkpointer. What it answered is on disk.
+
+mod audit;
+pub mod bare;
+mod books;
+mod checkpoint;
+mod inbox;
+mod load;
+mod migrate;
+mod orders;
+mod pen;
+mod place;
+mod reads;
+mod records;
+mod sweep;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use baton_domain::history::Record;
+use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::project::Project;
+use baton_domain::time::{Millis, Timestamp};
+use ed25519_dalek::SigningKey;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::oneshot;
+
+use checkpoint::{Checkpointer, Shared};
+use inbox::{Inbox, Job};
+use orders::Desk;
+use pen::Pen;
+use place::Place;
+use reads::Readers;
+use writer::{Gauges, Writer};
+
+use crate::chain::Audit;
+use crate::order::{Committed, Order};
+use crate::read::{Cursor, Entry, Filter, Health, Page, PoolRow, TaskRow};
+use crate::ruling::Judge;
+use crate::{Answer, Bell, Clock, Error, Store};
+
+/// Fills bytes with chance.
+pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
+/// Tells how many bytes are free, if it can.
+pub type FreeBytes = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// The oldest SQLite without a known way to lose data.
+const SQLITE_MIN: i32 = 3_051_003;
+/// Connections that read.
+const READERS: usize = 3;
+/// How often free disk is looked at.
+const LOOK_EVERY: Millis = Millis::seconds(1);
+/// Below this, new work is refused.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// How a store is opened.
+pub struct Options {
+    /// Who decides.
+    pub judge: Judge,
+    /// What time it is; the store's own if none is given.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Where chance comes from.
+    pub chance: Chance,
+    /// Who is told what became claimable.
+    pub bell: Bell,
+    /// What seals are signed with; without it nothing is sealed.
+    pub signing: Option<SigningKey>,
+    /// A file layer of the caller's own, for tests on made-up disks.
+    pub vfs: Option<String>,
+    /// How much room there is.
+    pub free_bytes: FreeBytes,
+    /// Below this, new work is refused.
+    pub free_bytes_min: u64,
+    /// `FULL`, unless a test wants to see what less would lose.
+    pub synchronous: &'static str,
+    /// Rows written between two checkpoints.
+    pub checkpoint_rows: usize,
+}
+
+impl Options {
+    /// The usual way.
+    #[must_use]
+    pub fn new(judge: Judge, chance: Chance, folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        Self {
+            judge,
+            clock: None,
+            chance,
+            bell: Arc::new(|_| {}),
+            signing: None,
+            vfs: None,
+            free_bytes: Arc::new(move || place::free_bytes(&folder)),
+            free_bytes_min: FREE_BYTES_MIN,
+            synchronous: "FULL",
+            checkpoint_rows: checkpoint::ROWS_BETWEEN,
+        }
+    }
+}
+
+/// Why a store was not opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("{0} is in use by another baton: stop it first")]
+    InUse(PathBuf),
+    /// Not a folder that only we can read.
+    #[error("{0} must be a folder of your own with mode 0700: chmod 700 it, or choose another")]
+    NotOurs(PathBuf),
+    /// Not on a local disk.
+    #[error("{0} is on {1}: choose a folder on a local disk")]
+    Network(PathBuf, &'static str),
+    /// Written by a newer binary.
+    #[error("the database needs version {found} of the schema, this binary knows {known}: upgrade")]
+    Newer {
+        /// What the database needs.
+        found: i64,
+        /// What this binary knows.
+        known: i64,
+    },
+    /// Not a database of ours.
+    #[error("the database was not made by baton, or is damaged at its head")]
+    NotBaton,
+    /// It cannot be read.
+    #[error("the database cannot be read: {0}")]
+    Damaged(String),
+    /// A migration failed, and was undone.
+    #[error("the migration to version {0} failed and was undone: {1}")]
+    Migration(i64, String),
+    /// The copy before a migration failed.
+    #[error("the copy {0} could not be made: {1}")]
+    Backup(PathBuf, String),
+    /// The file system failed.
+    #[error("{0}: {1}")]
+    Io(PathBuf, String),
+}
+
+/// A store in a folder.
+pub struct SqliteStore {
+    inbox: Arc<Inbox>,
+    gauges: Arc<Gauges>,
+    readers: Readers,
+    clock: Arc<dyn Clock>,
+    checkpoints: Arc<Shared>,
+    free_bytes: FreeBytes,
+    signing: Option<SigningKey>,
+    incarnation: u64,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SqliteStore {
+    /// Opens the store in a folder, or makes one there.
+    pub fn open(folder: &Path, mut options: Options) -> Result<Self, OpenError> {
+        let place = match &options.vfs {
+            None => Place::enter(folder)?,
+            Some(_) => Place::nowhere(),
+        };
+        let path = folder.join("baton.db");
+        let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+        let mut conn = connect(&path, &options, false)?;
+        let backup = options.vfs.is_none().then_some(folder);
+        migrate::migrate(&mut conn, backup, &mut options.chance)?;
+        let swept_at = place.watched_at();
+        let last = last_time(&conn).map_err(damaged)?.max(swept_at);
+        let clock = options
+            .clock
+            .take()
+            .unwrap_or_else(|| Arc::new(crate::clock::SystemClock::starting_at(last)));
+        let books = load::books(&conn, swept_at).map_err(damaged)?;
+        let incarnation = load::meta(&conn, "incarnation").map_err(damaged)?.unwrap_or(0);
+        let (inbox, gauges) = (Arc::new(Inbox::default()), Arc::new(Gauges::default()));
+        let shared = Shared::new(Arc::clone(&clock));
+        let io = |error: std::io::Error| OpenError::Io(folder.into(), error.to_string());
+        let checkpointer = Checkpointer::start(
+            connect(&path, &options, false)?,
+            Arc::clone(&shared),
+            Arc::clone(&gauges),
+            options.checkpoint_rows,
+        )
+        .map_err(io)?;
+        let connections: Result<_, _> =
+            (0..READERS).map(|_| connect(&path, &options, true)).collect();
+        let readers = Readers::start(connections?).map_err(io)?;
+        let free_bytes = Arc::clone(&options.free_bytes);
+        let signing = options.signing.take();
+        let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
+        let freed = vec![];
+        gauges.read(&books);
+        let writer = Writer {
+            desk: Desk { pen: Pen::new(conn, chance), books, judge: options.judge, freed },
+            inbox: Arc::clone(&inbox),
+            gauges: Arc::clone(&gauges),
+            clock: Arc::clone(&clock),
+            place,
+            checkpointer,
+            options,
+            last,
+            looked_at: Timestamp(0),
+        };
+        gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
+        let named = std::thread::Builder::new().name("baton-write".into());
+        let writer = Some(named.spawn(move || writer.run()).map_err(io)?);
+        let incarnation = pen::nat(incarnation);
+        let checkpoints = shared;
+        Ok(Self {
+            inbox,
+            gauges,
+            readers,
+            clock,
+            checkpoints,
+            free_bytes,
+            signing,
+            incarnation,
+            writer,
+        })
+    }
+
+    /// Which life of the database this is; a restored one has another.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The store's clock.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Why the store stopped by itself, if it did.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.gauges.stopped()
+    }
+}
+
+impl Drop for SqliteStore {
+    /// What was accepted is carried out; then the log is copied back and the folder is free.
+    fn drop(&mut self) {
+        self.inbox.close();
+        if let Some(writer) = self.writer.take() {
+            drop(writer.join());
+        }
+    }
+}
+
+fn connect(path: &Path, options: &Options, reader: bool) -> Result<Connection, OpenError> {
+    let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    if rusqlite::version_number() < SQLITE_MIN {
+        return Err(OpenError::Damaged(format!("SQLite {} is too old", rusqlite::version())));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = match &options.vfs {
+        None => Connection::open_with_flags(path, flags),
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
+    }
+    .map_err(damaged)?;
+    set_up(&conn, options.synchronous, reader).map_err(damaged)?;
+    Ok(conn)
+}
+
+fn set_up(conn: &Connection, synchronous: &str, reader: bool) -> rusqlite::Result<()> {
+    conn.busy_timeout(std::time::Duration::from_secs(10))?;
+    // The answer comes before the change is committed: only a statement that is stepped to its
+    // end tells whether it was.
+    let mut wal = conn.prepare("PRAGMA journal_mode = WAL")?;
+    let modes: Vec<String> =
+        wal.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    if modes != ["wal"] {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
+    conn.pragma_update(None, "synchronous", synchronous)?;
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    conn.pragma_update(None, "mmap_size", 0)?;
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    conn.pragma_update(None, "fullfsync", true)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "cache_size", if reader { -2_000 } else { -16_000 })?;
+    if reader {
+        conn.pragma_update(None, "query_only", true)?;
+    }
+    Ok(())
+}
+
+/// The latest time that an entry bears: the clock never starts before it.
+fn last_time(conn: &Connection) -> rusqlite::Result<Timestamp> {
+    let sql = "SELECT coalesce(max(at), 0) FROM (SELECT
+               (SELECT at FROM events WHERE tenant = t.id ORDER BY position DESC LIMIT 1) AS at
+               FROM tenants t)";
+    conn.query_row(sql, [], |row| row.get(0)).map(Timestamp)
+}
+
+impl Store for SqliteStore {
+    fn submit(&self, order: Order) -> Answer<'_, Committed> {
+        let (reply, answer) = oneshot::channel();
+        let pushed = self.inbox.push(Job { order, reply });
+        Box::pin(async move {
+            if let Err(error) = pushed {
+                return Err(match self.gauges.stopped() {
+                    Some(why) => Error::Stopped(why),
+                    None => error,
+                });
+            }
+            answer.await.unwrap_or_else(|_| Err(Error::Unknown("the writer is gone".into())))
+        })
+    }
+
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
+        let tenant = tenant.clone();
+        self.readers.read(move |conn| reads::task(conn, &tenant, id))
+    }
+
+    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
+        let tenant = tenant.clone();
+        self.readers.read(move |conn| reads::tasks(conn, &tenant, &filter))
+    }
+
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+        let tenant = tenant.clone();
+        self.readers.read(move |conn| reads::history(conn, &tenant, id))
+    }
+
+    fn entries<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Cursor,
+        count_max: usize,
+    ) -> Answer<'a, Page<Entry>> {
+        let (tenant, life) = (tenant.clone(), self.incarnation);
+        self.readers.read(move |conn| reads::entries(conn, &tenant, after, count_max, life))
+    }
+
+    fn entries_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        from_version: u64,
+        count_max: usize,
+    ) -> Answer<'a, Vec<Entry>> {
+        let tenant = tenant.clone();
+        let from = from_version;
+        self.readers.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
+    }
+
+    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
+        let tenant = tenant.clone();
+        self.readers.read(move |conn| reads::projects(conn, &tenant))
+    }
+
+    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
+        let tenant = tenant.clone();
+        self.readers.read(move |conn| reads::pools(conn, &tenant))
+    }
+
+    fn health(&self) -> Answer<'_, Health> {
+        let now = self.clock.now();
+        let age = |at: i64| (at > 0).then(|| now.since(Timestamp(at)));
+        let gauges = &self.gauges;
+        let overdue = Timestamp(gauges.overdue_since.load(Ordering::Relaxed));
+        let health = Health {
+            commit_age: age(gauges.committed_at.load(Ordering::Relaxed)),
+            checkpoint_age: age(self.checkpoints.at.load(Ordering::Relaxed)),
+            sweep_age: age(gauges.swept_at.load(Ordering::Relaxed)),
+            overdue: now.since(overdue),
+            queued: self.inbox.waiting(),
+            live: gauges.live.load(Ordering::Relaxed),
+            verified_entries: gauges.verified.load(Ordering::Relaxed),
+            free_bytes: (self.free_bytes)(),
+            full: gauges.full.load(Ordering::Relaxed),
+            stopped: gauges.stopped(),
+        };
+        Box::pin(async move { Ok(health) })
+    }
+
+    fn seal(&self) -> Answer<'_, ()> {
+        let Some(signing) = self.signing.clone() else { return Box::pin(async { Ok(()) }) };
+        let due = self.readers.read(move |conn| audit::due_seals(conn, &signing));
+        Box::pin(async move {
+            let seals = due.await?;
+            if seals.is_empty() {
+                return Ok(());
+            }
+            let (reply, answer) = oneshot::channel();
+            self.inbox.push_seals(seals, reply);
+            answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
+        })
+    }
+
+    fn audit(&self) -> Answer<'_, Audit> {
+        let trusted = self.signing.as_ref().map(|key| key.verifying_key().to_bytes());
+        let gauges = Arc::clone(&self.gauges);
+        self.readers.read(move |conn| {
+            let audit = audit::audit(conn, trusted.as_ref())?;
+            if audit.fault.is_none() {
+                gauges.verified.store(audit.entries, Ordering::Relaxed);
+            }
+            Ok(audit)
+        })
+    }
+}

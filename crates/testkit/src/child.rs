@@ -61,6 +61,7 @@ pub struct End {
 
 /// Gives the arguments if this process is a child in the role `name`.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the environment is how a child learns its role")]
 pub fn role(name: &str) -> Option<Vec<String>> {
     if std::env::var_os(ROLE)? != name {
         return None;
@@ -142,6 +143,7 @@ impl Child {
 
     /// Kills the child after a time, whatever it does then.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "the moment of the kill is the point of it")]
     pub fn kill_after(self, time: Duration) -> End {
         std::thread::sleep(time);
         self.kill()

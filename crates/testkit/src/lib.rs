@@ -14,6 +14,7 @@ const SOAK_FACTOR: u64 = 20;
 
 /// Gives the number of rounds for this run: `rounds`, or many times that if `BATON_SOAK=1` is set.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that tests are told to soak")]
 pub fn rounds(rounds: u64) -> u64 {
     let soak = std::env::var_os("BATON_SOAK").is_some_and(|value| value == "1");
     if soak { rounds * SOAK_FACTOR } else { rounds }

@@ -5,8 +5,9 @@ use crate::event::Event;
 use crate::lane::{Lane, Sort};
 use crate::policy::lease_is_bounded;
 use crate::pool::{PoolMove, PoolName, Take};
+use crate::project::WorkedBy;
 use crate::refusal::Refusal;
-use crate::run::{Idle, Purpose, Run, RunState};
+use crate::run::{BlockKind, Idle, Mode, Purpose, Run, RunState};
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Flow, Impediment};
 use crate::time::Timestamp;
@@ -29,6 +30,9 @@ pub(super) fn claim(
         .iter()
         .find(|lane| lane.admits(&wish.claimant))
         .ok_or_else(|| not_for_you(flow, run, wish))?;
+    if purpose(lane.sort) == Purpose::Work {
+        works_there(scene, run, wish)?;
+    }
     let takes = afford(scene, flow, lane, wish, now)?;
     let attempt = flow.attempts + 1;
     let claimed = Event::Claimed {
@@ -81,16 +85,35 @@ fn claimable(flow: &Flow) -> Result<&Run, Refusal> {
     }
 }
 
+/// A stage that a person works is not for agents; one that Baton works is for its workers.
+fn works_there(scene: &Scene<'_>, run: &Run, wish: &Claim) -> Result<(), Refusal> {
+    let claimant = &wish.claimant;
+    let worked_by = scene.project.stage(&run.stage).map(|spec| spec.worked_by);
+    match worked_by.unwrap_or_default() {
+        WorkedBy::Person if !claimant.person => {
+            Err(Refusal::NotForYou { why: "a person works this stage" })
+        }
+        WorkedBy::Baton if claimant.mode == Mode::Solo => {
+            Err(Refusal::NotForYou { why: "Baton itself works this stage" })
+        }
+        WorkedBy::Agent | WorkedBy::Baton | WorkedBy::Person => Ok(()),
+    }
+}
+
 fn not_for_you(flow: &Flow, run: &Run, wish: &Claim) -> Refusal {
     let claimant = &wish.claimant;
     if flow.assignee.as_ref().is_some_and(|only| *only != claimant.principal) {
         return Refusal::NotForYou { why: "it is assigned to somebody else" };
     }
-    if !flow.capabilities.is_subset(&claimant.capabilities) {
+    if !claimant.person && !flow.capabilities.is_subset(&claimant.capabilities) {
         return Refusal::NotForYou { why: "it needs a capability that the claimer does not have" };
     }
     match &run.state {
-        RunState::Idle(Idle::Blocked(block)) if block.sticky => Refusal::PersonNeeded,
+        RunState::Idle(Idle::Blocked(block))
+            if block.sticky || block.why.kind() == BlockKind::Limit =>
+        {
+            Refusal::PersonNeeded
+        }
         RunState::Idle(Idle::Blocked(_)) => {
             Refusal::NotForYou { why: "it is blocked and not for this claimer to pick up" }
         }
@@ -118,7 +141,10 @@ fn afford(
     if lane.budget_micros > 0 {
         takes.push(Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros });
     }
-    for take in &takes {
+    // Whoever reserves nothing may still not spend what is spent already.
+    let unreserved = flow.budgets().filter(|_| lane.budget_micros == 0);
+    let room = unreserved.map(|pool| Take { pool, amount: 1 }).collect::<Vec<_>>();
+    for take in takes.iter().chain(&room) {
         let Some(pool) = scene.pools.get(&take.pool) else { continue };
         if !pool.is_open(now) {
             return Err(Refusal::Paused { pool: take.pool.to_string() });

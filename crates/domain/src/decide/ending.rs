@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
 use crate::limits::RECURRENCE_MAX;
-use crate::pool::{PoolMove, PoolName};
+use crate::pool::{PoolMove, Take};
 use crate::project::PassedBy;
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
@@ -15,7 +15,7 @@ use crate::run::{
     Purpose, RunResult, Why,
 };
 use crate::scene::{Decision, LeaseChange, Scene};
-use crate::task::{Ending, Flow, Hold, Kind, Owed};
+use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
@@ -86,7 +86,7 @@ pub(super) fn finish_attempt(
     let mut decision = Decision {
         events: vec![ended],
         lease: Some(LeaseChange::Drop),
-        pools: give_back(grip.held),
+        pools: give_back(flow, grip.held),
         reactions: vec![],
     };
     match (&flow.owed, &then) {
@@ -101,12 +101,16 @@ pub(super) fn finish_attempt(
             let doubted = flow.doubted || *result != Some(RunResult::Verified);
             pass(scene, flow, &grip.run.stage, doubted, &mut decision);
         }
-        (_, Then::Finished { finish: Finish::Failed { .. }, .. } | Then::Blocked { .. }) => {
-            wake(flow, false, &mut decision);
-        }
+        (
+            _,
+            Then::Finished { finish: Finish::Failed { .. }, .. }
+            | Then::Blocked { again: false, .. },
+        ) => wake(flow, false, &mut decision),
+        // Whoever waits for it knows of the old block already.
         (
             _,
             Then::Finished { finish: Finish::Cancelled, .. }
+            | Then::Blocked { again: true, .. }
             | Then::Queued
             | Then::Delayed { .. }
             | Then::Submitted,
@@ -116,12 +120,16 @@ pub(super) fn finish_attempt(
     decision
 }
 
-fn give_back(held: &Held) -> Vec<PoolMove> {
-    let back = |take: &crate::pool::Take| PoolMove::Return {
-        take: take.clone(),
-        spent: if matches!(take.pool, PoolName::Budget(_)) { held.spent_micros } else { 0 },
-    };
-    held.takes.iter().map(back).collect()
+/// What was taken is returned; what was spent stays gone, whether it was reserved or not.
+fn give_back(flow: &Flow, held: &Held) -> Vec<PoolMove> {
+    let back = |take: &Take| PoolMove::Return { take: take.clone(), spent: 0 };
+    held.takes.iter().map(back).chain(settle(flow, held.spent_micros)).collect()
+}
+
+/// Money that is gone from the budgets of a task and of everything above it.
+pub(super) fn settle(flow: &Flow, spent: u64) -> impl Iterator<Item = PoolMove> + '_ {
+    let settled = move |pool| PoolMove::Return { take: Take { pool, amount: 0 }, spent };
+    flow.budgets().filter(move |_| spent > 0).map(settled)
 }
 
 /// The stage is passed: go on, or owe it while something stops the task.
@@ -159,6 +167,39 @@ pub(super) fn advance(
     }
 }
 
+/// Whether neither a hold nor its being a draft keeps the task where it is.
+pub(super) fn may_go_on(flow: &Flow) -> bool {
+    flow.holds.are_none() && !flow.draft
+}
+
+/// Does what is owed, now that nothing stops the task any more.
+pub(super) fn go_on(scene: &Scene<'_>, flow: &Flow, decision: &mut Decision) {
+    if flow.owed != Some(Owed::Advance) {
+        return;
+    }
+    match (rolled_up(scene, flow), &flow.stage) {
+        (Some(ending), _) => close(scene, flow, &ending, decision),
+        (None, Stage::Backlog) => advance(scene, flow, None, flow.doubted, decision),
+        (None, Stage::Working(stage)) if flow.kind != Kind::Epic => {
+            advance(scene, flow, Some(stage), flow.doubted, decision);
+        }
+        // A child was added meanwhile, and its end will tell; or the task has ended.
+        (None, Stage::Working(_) | Stage::Ended(_) | Stage::Archived(_)) => {}
+    }
+}
+
+/// How an epic ends by its children: once none of them is open and at least one is done.
+pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
+    let children = &scene.around.children;
+    let ended: Vec<&Ending> = children.values().flatten().collect();
+    if flow.kind != Kind::Epic || ended.len() < children.len() {
+        return None;
+    }
+    let done = || ended.iter().filter(|ending| ending.satisfies());
+    let verified = done().all(|ending| matches!(ending, Ending::Done { verified: true }));
+    done().next().map(|_| Ending::Done { verified })
+}
+
 /// The pass that begins with entering a stage; an epic has none.
 pub(super) fn open(flow: &Flow, stage: &StageName) -> Option<Opened> {
     (flow.kind != Kind::Epic).then(|| Opened {
@@ -185,7 +226,7 @@ pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &
 }
 
 /// Tells the task whose agent made this one.
-fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
+pub(super) fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
     if let Some(to) = flow.creator_task {
         decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended } });
     }
@@ -219,19 +260,31 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
 }
 
 fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then) {
+    let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
         Outcome::Failed { code, fault: Fault::Agent } => fault(grip, code, None, now),
-        Outcome::Failed { fault: Fault::Infrastructure, .. } => {
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost | Outcome::Failed { fault: Fault::Infrastructure, .. } if pinned => {
+            loss(grip, Then::Submitted, now)
+        }
+        Outcome::Released { .. } | Outcome::TimedOut { .. } if pinned => {
+            within_tries(grip, Counts::Try, Then::Submitted, now)
+        }
+        Outcome::Failed { fault: Fault::Infrastructure, .. }
+        | Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
+            loss(grip, again.unwrap_or_else(|| back_off(grip, losses, now)), now)
         }
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
             let block = with_recurrence(grip.flow, block);
+            if !block.sticky && was_met_meanwhile(grip, &block) {
+                return (Counts::Try, Then::Queued);
+            }
             (Counts::Try, Then::Blocked { block, again: false })
         }
         Outcome::Released { until } => {
@@ -240,13 +293,7 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             let then = again.unwrap_or_else(|| wait.map_or(Then::Queued, delayed));
             within_tries(grip, Counts::Try, then, now)
         }
-        // What was submitted is pinned and can be verified by anybody.
-        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
         Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
-        Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
-            let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
-        }
         Outcome::TimedOut { .. } if grip.held.mode == Mode::Solo => {
             continuation(grip, again.unwrap_or(Then::Queued), now)
         }
@@ -256,6 +303,13 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             (Counts::Try, Then::Finished { finish: Finish::Cancelled, result: None })
         }
     }
+}
+
+/// Whether the task that the block waits for was done while death was awaited: nobody would tell
+/// the run again.
+fn was_met_meanwhile(grip: &Grip<'_>, block: &Block) -> bool {
+    matches!((&grip.held.phase, &block.why),
+        (Phase::Stopping { .. }, Why::Dependency { on }) if !grip.flow.waits_for.contains_key(on))
 }
 
 fn parked_again(block: &Block) -> Then {
@@ -317,6 +371,15 @@ fn with_recurrence(flow: &Flow, block: &Block) -> Block {
     Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
 }
 
+/// What it means that something took too long; a question that nobody answered parks the run.
+pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
+    if deadline != Deadline::UserInput {
+        return Outcome::TimedOut { deadline };
+    }
+    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
+    Outcome::Blocked { block, answered: false }
+}
+
 fn timeout_code(deadline: Deadline) -> Code {
     let word = match deadline {
         Deadline::ProcessStart => "process_start_timeout",
@@ -342,13 +405,16 @@ fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
     let begun = held.phase != Phase::Leased;
     match outcome {
         Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
-        Outcome::Failed { .. } => Certainty::Failed,
+        Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
         Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
-        Outcome::TimedOut { .. } if !held.effects && held.mode == Mode::Supervised => {
+        Outcome::TimedOut { .. } | Outcome::Failed { .. }
+            if !held.effects && held.mode == Mode::Supervised =>
+        {
             Certainty::NotStarted
         }
         Outcome::Released { .. }
         | Outcome::Cancelled
+        | Outcome::Failed { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Lost
         | Outcome::EndedWithoutResult => Certainty::Unknown,

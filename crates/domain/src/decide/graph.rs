@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use crate::ids::{ProjectId, TaskId};
 use crate::limits::{DEPENDANTS_MAX, DEPENDENCIES_MAX, UPSTREAM_MAX};
 use crate::refusal::Refusal;
+use crate::run::{Block, Idle, RunState, Why};
 use crate::scene::Around;
+use crate::task::Flow;
 
 /// Checks a dependency of `task` on `on`; tells whether it is met already.
 pub(super) fn check_edge(
@@ -47,4 +49,10 @@ pub(super) fn check_count(declared: &BTreeSet<TaskId>) -> Result<(), Refusal> {
         return Err(Refusal::too_many("depends_on", DEPENDENCIES_MAX));
     }
     Ok(())
+}
+
+/// The block of a run that is parked until this task is done.
+pub(super) fn parked_on(flow: &Flow, on: TaskId) -> Option<&Block> {
+    let RunState::Idle(Idle::Blocked(block)) = &flow.run.as_ref()?.state else { return None };
+    (block.why == Why::Dependency { on }).then_some(block)
 }

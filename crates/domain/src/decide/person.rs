@@ -22,8 +22,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
     }
     match says {
         Person::Edit(patch) => edit(flow, patch),
-        Person::Publish if flow.draft => happened(Event::Published),
-        Person::Publish => nothing(),
+        Person::Publish => publish(scene, flow),
         Person::Approve => match flow.approval {
             Approval::Pending => happened(Event::Approved),
             Approval::Approved => nothing(),
@@ -42,7 +41,9 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Unblock(reason) => unblock(flow, reason),
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
         Person::Retry(reason) => retry(flow, reason),
-        Person::Release(reason) => force(scene, Outcome::Released { until: None }, reason, now),
+        Person::Release(reason) => {
+            force(scene, flow, Outcome::Released { until: None }, reason, now)
+        }
         Person::Fail { code, reason } => fail(scene, flow, code, reason, now),
     }
 }
@@ -79,7 +80,8 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     }
     let lifted = patch.policy.is_some_and(|policy| {
         blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
-            Cap::Continuations => policy.continuations_max > tally.continuations,
+            // The first ending is no continuation yet, so this cap is reached one later.
+            Cap::Continuations => policy.continuations_max >= tally.continuations,
             Cap::Losses => policy.losses_max > tally.losses,
             Cap::Tries => policy.tries_max > tally.tries,
         })
@@ -151,16 +153,23 @@ fn set_hold(scene: &Scene<'_>, flow: &Flow, hold: Hold, on: bool, reason: &Reaso
     if flow.holds.has(hold) == on {
         return nothing();
     }
-    let mut after = flow.holds;
-    *after.flag(hold) = on;
     let set = Event::HoldSet { hold, on, reason: Some(reason.clone()) };
     let mut decision = Decision::of(vec![set]);
-    if after.are_none() && flow.owed == Some(Owed::Advance) {
-        let passed = match &flow.stage {
-            Stage::Working(stage) => Some(stage),
-            Stage::Backlog | Stage::Ended(_) | Stage::Archived(_) => None,
-        };
-        ending::advance(scene, flow, passed, flow.doubted, &mut decision);
+    let mut after = flow.holds;
+    *after.flag(hold) = on;
+    if after.are_none() && !flow.draft {
+        ending::go_on(scene, flow, &mut decision);
+    }
+    Ok(decision)
+}
+
+fn publish(scene: &Scene<'_>, flow: &Flow) -> Decided {
+    if !flow.draft {
+        return nothing();
+    }
+    let mut decision = Decision::of(vec![Event::Published]);
+    if flow.holds.are_none() {
+        ending::go_on(scene, flow, &mut decision);
     }
     Ok(decision)
 }
@@ -182,7 +191,9 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
     let mut decision = Decision::default();
     match present(scene) {
         Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
-            decision.events.push(owing);
+            if flow.owed != Some(Owed::Close(ending.kept())) {
+                decision.events.push(owing);
+            }
             return Ok(decision);
         }
         Some(grip) => {
@@ -205,7 +216,12 @@ fn depend(scene: &Scene<'_>, flow: &Flow, on: TaskId, wait: bool) -> Decided {
     let declared = &scene.around.dependencies;
     match (wait, declared.contains(&on)) {
         (true, true) | (false, false) => nothing(),
-        (false, true) => happened(Event::DependencyRemoved { on }),
+        (false, true) => {
+            let requeued = Event::Requeued { why: Requeue::Unblocked, reason: None };
+            let parked = graph::parked_on(flow, on).map(|_| requeued);
+            let removed = Event::DependencyRemoved { on };
+            Ok(Decision::of([removed].into_iter().chain(parked).collect()))
+        }
         (true, false) => {
             let met = graph::check_edge(scene.around, &flow.project, flow.id, on)?;
             graph::check_count(&declared.iter().copied().chain([on]).collect())?;
@@ -254,31 +270,61 @@ fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> De
         RunState::Idle(_) => {
             happened(Event::RunFinished { finish: Finish::Cancelled, reason: Some(reason.clone()) })
         }
-        RunState::Held(_) => force(scene, Outcome::Cancelled, reason, now),
+        RunState::Held(_) => force(scene, flow, Outcome::Cancelled, reason, now),
     }
 }
 
 fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Timestamp) -> Decided {
     match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
-        RunState::Idle(_) => happened(Event::RunFinished {
-            finish: Finish::Failed { code: code.clone() },
-            reason: Some(reason.clone()),
-        }),
+        RunState::Idle(_) => {
+            let finish = Finish::Failed { code: code.clone() };
+            let failed = Event::RunFinished { finish, reason: Some(reason.clone()) };
+            let mut decision = Decision::of(vec![failed]);
+            ending::wake(flow, false, &mut decision);
+            Ok(decision)
+        }
         RunState::Held(_) => {
             let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Forced };
-            force(scene, outcome, reason, now)
+            force(scene, flow, outcome, reason, now)
         }
     }
 }
 
-/// Ends whoever holds the run; the first verdict counts.
-fn force(scene: &Scene<'_>, outcome: Outcome, reason: &Reason, now: Timestamp) -> Decided {
-    let grip = present(scene).ok_or(Refusal::NoRun)?;
-    match grip.held.phase {
-        Phase::Stopping { .. } => nothing(),
-        Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-            Ok(conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
-        }
+/// Ends whoever holds the run.
+fn force(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    outcome: Outcome,
+    reason: &Reason,
+    now: Timestamp,
+) -> Decided {
+    let Some(grip) = present(scene) else {
+        let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+        return Err(Refusal::WrongState { state: run.word() });
+    };
+    if let Phase::Stopping { verdict, .. } = &grip.held.phase
+        && !overrules(&outcome, verdict)?
+    {
+        return nothing();
+    }
+    Ok(conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
+}
+
+/// The first verdict counts, except that what a person calls off does not go on.
+fn overrules(outcome: &Outcome, verdict: &Outcome) -> Result<bool, Refusal> {
+    match (outcome, verdict) {
+        (Outcome::Released { .. }, _)
+        | (_, Outcome::Cancelled | Outcome::Failed { fault: Fault::Forced, .. }) => Ok(false),
+        (_, Outcome::Completed { .. }) => Err(Refusal::WrongState { state: "stopping" }),
+        (
+            _,
+            Outcome::Failed { fault: Fault::Agent | Fault::Infrastructure, .. }
+            | Outcome::Blocked { .. }
+            | Outcome::Released { .. }
+            | Outcome::TimedOut { .. }
+            | Outcome::Lost
+            | Outcome::EndedWithoutResult,
+        ) => Ok(true),
     }
 }
 

@@ -1,16 +1,16 @@
 //! What the supervisor of an attempt may say, and what a late one may still add.
 
 use crate::command::{Proof, Supervisor};
-use crate::deadline::Sight;
+use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
+use crate::limits::PARKED_MAX;
 use crate::policy::lease_is_bounded;
-use crate::pool::{PoolMove, PoolName, Take};
 use crate::refusal::Refusal;
-use crate::run::{Counts, Death, Mode, Outcome, Phase, Purpose, RunResult};
+use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{Sentence, conclude, end, finish_attempt};
+use super::ending::{Sentence, conclude, end, finish_attempt, overrun, settle};
 use super::{Grip, grip, known};
 
 type Decided = Result<Decision, Refusal>;
@@ -33,6 +33,17 @@ pub(super) fn decide(
             Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]))
         }
         Supervisor::Exited => Ok(exited(scene, &grip, now)),
+        Supervisor::Lost { code, reason } => Ok(match grip.held.phase {
+            Phase::Stopping { .. } => Decision::default(),
+            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+                let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Infrastructure };
+                conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now)
+            }
+        }),
+        Supervisor::Release { until: Some(until), .. } if *until > now + PARKED_MAX => {
+            let rule = "must be at most 30 days away";
+            Err(Refusal::Invalid { field: "until".into(), rule: rule.into() })
+        }
         Supervisor::Release { reason, until } => {
             let outcome = Outcome::Released { until: *until };
             let sentence = Sentence::new(outcome, Some(reason.clone()));
@@ -56,9 +67,14 @@ pub(super) fn decide(
         Supervisor::Report(sight) => Ok(report(&grip, *sight)),
         Supervisor::TimedOut(deadline) => Ok(match grip.held.phase {
             Phase::Stopping { .. } => Decision::default(),
+            // The question has been answered.
+            Phase::Leased | Phase::Working | Phase::Verifying { .. }
+                if *deadline == Deadline::UserInput =>
+            {
+                Decision::default()
+            }
             Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-                let outcome = Outcome::TimedOut { deadline: *deadline };
-                conclude(scene, &grip, Sentence::new(outcome, None), now)
+                conclude(scene, &grip, Sentence::new(overrun(*deadline, now), None), now)
             }
         }),
         Supervisor::Stopped { death, survivor } => {
@@ -107,14 +123,19 @@ fn stopped(
     now: Timestamp,
 ) -> Decision {
     match &grip.held.phase {
-        Phase::Stopping { survivor: true, .. } if survivor => Decision::default(),
+        // Whoever was seen alive is gone only once that is proved.
+        Phase::Stopping { survivor: true, .. } if survivor || death == Death::None => {
+            Decision::default()
+        }
         Phase::Stopping { .. } if survivor => Decision::of(vec![Event::Survived]),
         Phase::Stopping { verdict, .. } => {
             end(scene, grip, Sentence::new(verdict.clone(), None), Some(death), now)
         }
         Phase::Verifying { .. } => exited(scene, grip, now),
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) if survivor => {
-            exited(scene, grip, now)
+            let mut decision = exited(scene, grip, now);
+            decision.events.push(Event::Survived);
+            decision
         }
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
             let sentence = Sentence::new(Outcome::EndedWithoutResult, None);
@@ -140,7 +161,7 @@ fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Deci
 fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -> Decided {
     let flow = known(scene)?;
     let attempt = proof.attempt();
-    let earlier = attempt <= flow.attempts
+    let earlier = (1..=flow.attempts).contains(&attempt)
         && flow.run.as_ref().and_then(|run| run.held()).is_none_or(|held| held.attempt != attempt);
     match says {
         Supervisor::Stopped { death, survivor: false } if earlier && *death != Death::None => {
@@ -149,23 +170,17 @@ fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -
             }
             Ok(Decision::default())
         }
-        Supervisor::Spend { micros } if earlier => {
-            let pools = flow.ancestors.iter().chain([&flow.id]);
-            let settle = |task: &crate::ids::TaskId| PoolMove::Return {
-                take: Take { pool: PoolName::Budget(*task), amount: 0 },
-                spent: *micros,
-            };
-            Ok(Decision {
-                events: vec![Event::Spent { attempt, micros: *micros }],
-                pools: pools.map(settle).collect(),
-                ..Decision::default()
-            })
-        }
+        Supervisor::Spend { micros } if earlier => Ok(Decision {
+            events: vec![Event::Spent { attempt, micros: *micros }],
+            pools: settle(flow, *micros).collect(),
+            ..Decision::default()
+        }),
         Supervisor::Renew { .. }
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }
         | Supervisor::TimedOut(_)
         | Supervisor::Exited
+        | Supervisor::Lost { .. }
         | Supervisor::Stopped { .. }
         | Supervisor::Release { .. }
         | Supervisor::Probed { .. } => Err(refusal),

@@ -11,11 +11,11 @@ use crate::reaction::{Cause, Reaction};
 use crate::refusal::Refusal;
 use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
 use crate::scene::{Decision, Lease, Scene};
-use crate::task::{Ending, Flow, Kind, Owed, Stage};
+use crate::task::{Flow, Owed, Stage};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::present;
+use super::{graph, present};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +90,12 @@ fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
     if let Phase::Stopping { .. } = held.phase {
         return None;
     }
-    let (deadline, at) = held.armed.first()?;
-    let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
-    Some((deadline, at + if own { Millis(0) } else { BACKSTOP }))
+    let grace = |deadline| {
+        let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
+        if own { Millis(0) } else { BACKSTOP }
+    };
+    let fires = held.armed.iter().map(|(deadline, at)| (deadline, at + grace(deadline)));
+    fires.min_by_key(|(_, at)| *at)
 }
 
 fn pass(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> Decision {
@@ -119,26 +122,10 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
             end(scene, &grip, Sentence::new(outcome, None), death, now)
         }),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
-            let outcome = match deadline {
-                Deadline::UserInput => unanswered(now),
-                Deadline::ProcessStart
-                | Deadline::PromptWrite
-                | Deadline::FirstEvent
-                | Deadline::FirstVisibleEvent
-                | Deadline::StreamIdle
-                | Deadline::ToolIdle
-                | Deadline::Cleanup
-                | Deadline::WallClock => Outcome::TimedOut { deadline },
-            };
+            let outcome = ending::overrun(deadline, now);
             conclude(scene, &grip, Sentence::new(outcome, None), now)
         }),
     }
-}
-
-/// A question that nobody answered in time parks the run.
-fn unanswered(now: Timestamp) -> Outcome {
-    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
-    Outcome::Blocked { block, answered: false }
 }
 
 fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
@@ -162,18 +149,12 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     if !met {
         return decision;
     }
-    let parked_on_it = flow.run.as_ref().is_some_and(|run| match &run.state {
-        RunState::Idle(Idle::Blocked(Block {
-            why: Why::Dependency { on: it }, sticky, ..
-        })) => *it == on && !sticky,
-        RunState::Idle(_) | RunState::Held(_) => false,
-    });
-    if parked_on_it {
+    if graph::parked_on(flow, on).is_some_and(|block| !block.sticky) {
         decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
     }
     let last = flow.waits_for.len() == 1;
-    if last && flow.stage == Stage::Backlog && scene.project.promote && !flow.draft {
-        if flow.holds.are_none() {
+    if last && flow.stage == Stage::Backlog && scene.project.promote {
+        if ending::may_go_on(flow) {
             ending::advance(scene, flow, None, false, &mut decision);
         } else {
             decision.events.push(Event::Owing { owed: Owed::Advance });
@@ -182,18 +163,17 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     decision
 }
 
-/// An epic is done once none of its children is open and at least one is done.
+/// An epic whose children are done is done with them, or as soon as nothing stops it.
 fn roll_up(scene: &Scene<'_>, flow: &Flow) -> Decision {
     let mut decision = Decision::default();
-    let children = &scene.around.children;
-    let ended: Vec<&Ending> = children.values().flatten().collect();
-    if flow.kind != Kind::Epic || ended.len() < children.len() {
-        return decision;
-    }
-    let mut done = ended.iter().filter(|ending| ending.satisfies()).peekable();
-    if done.peek().is_some() {
-        let verified = done.all(|ending| matches!(ending, Ending::Done { verified: true }));
-        ending::close(scene, flow, &Ending::Done { verified }, &mut decision);
+    match ending::rolled_up(scene, flow) {
+        Some(ending) if ending::may_go_on(flow) => {
+            ending::close(scene, flow, &ending, &mut decision);
+        }
+        Some(_) if flow.owed.is_none() => {
+            decision.events.push(Event::Owing { owed: Owed::Advance });
+        }
+        Some(_) | None => {}
     }
     decision
 }

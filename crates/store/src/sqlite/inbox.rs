@@ -1,0 +1,147 @@
+//! Orders that wait for the writer: bounded, fair between tenants, ends of work first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use baton_domain::ids::TenantId;
+use tokio::sync::oneshot;
+
+use crate::Error;
+use crate::chain::Seal;
+use crate::order::{Aim, Committed, Order};
+
+/// Orders that may wait; beyond this a caller is told at once that nothing happened.
+const WAITING_MAX: usize = 8_192;
+/// Of these, places that only ends of work may take.
+const RESERVED: usize = 1_024;
+/// Orders of one tenant that are taken before the next tenant's turn comes.
+const TURN: usize = 64;
+
+/// An order, and where its answer goes.
+pub(super) struct Job {
+    pub(super) order: Order,
+    pub(super) reply: oneshot::Sender<Result<Committed, Error>>,
+}
+
+/// Something that the writer is asked to do.
+pub(super) enum Work {
+    /// Carry out an order.
+    Order(Box<Job>),
+    /// Write these seals.
+    Seal(Vec<(i64, Seal)>, oneshot::Sender<Result<(), Error>>),
+}
+
+/// What one tenant waits for.
+#[derive(Default)]
+struct Waiting {
+    ends: VecDeque<Box<Job>>,
+    rest: VecDeque<Box<Job>>,
+}
+
+#[derive(Default)]
+struct Queues {
+    by_tenant: HashMap<TenantId, Waiting>,
+    turns: VecDeque<TenantId>,
+    sweeps: VecDeque<Work>,
+    waiting: usize,
+    closed: bool,
+}
+
+/// Orders that wait for the writer.
+#[derive(Default)]
+pub(super) struct Inbox {
+    queues: Mutex<Queues>,
+    arrived: Condvar,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets an order wait, or says why not.
+    pub(super) fn push(&self, job: Job) -> Result<(), Error> {
+        let mut queues = self.lock();
+        if queues.closed {
+            return Err(Error::Stopped("the store is closed".into()));
+        }
+        if let Aim::Sweep(_) = job.order.aim {
+            queues.sweeps.push_back(Work::Order(Box::new(job)));
+            self.arrived.notify_one();
+            return Ok(());
+        }
+        let ends = job.order.ends_work();
+        if queues.waiting >= WAITING_MAX || (!ends && queues.waiting >= WAITING_MAX - RESERVED) {
+            return Err(Error::Overloaded);
+        }
+        queues.waiting += 1;
+        let tenant = job.order.tenant.clone();
+        if !queues.by_tenant.contains_key(&tenant) {
+            queues.turns.push_back(tenant.clone());
+        }
+        let waiting = queues.by_tenant.entry(tenant).or_default();
+        let queue = if ends { &mut waiting.ends } else { &mut waiting.rest };
+        queue.push_back(Box::new(job));
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Asks for seals to be written; once closed, whoever waits for the reply sees it dropped.
+    pub(super) fn push_seals(
+        &self,
+        seals: Vec<(i64, Seal)>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    ) {
+        let mut queues = self.lock();
+        if !queues.closed {
+            queues.sweeps.push_back(Work::Seal(seals, reply));
+            self.arrived.notify_one();
+        }
+    }
+
+    /// How many orders wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().waiting
+    }
+
+    /// Nothing more is accepted; what waits is still handed out.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Waits for work and takes up to `count_max` of it; nothing once closed and empty.
+    pub(super) fn take(&self, count_max: usize) -> Vec<Work> {
+        let mut queues = self.lock();
+        while queues.waiting == 0 && queues.sweeps.is_empty() {
+            if queues.closed {
+                return vec![];
+            }
+            queues = self.arrived.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut batch: Vec<Work> = queues.sweeps.drain(..).collect();
+        while batch.len() < count_max && queues.take_turn(&mut batch) {}
+        batch
+    }
+}
+
+impl Queues {
+    /// Takes what the next tenant's turn allows; false when nobody waits.
+    fn take_turn(&mut self, batch: &mut Vec<Work>) -> bool {
+        let Some(tenant) = self.turns.pop_front() else { return false };
+        let Some(waiting) = self.by_tenant.get_mut(&tenant) else { return true };
+        for _ in 0..TURN {
+            let job = waiting.ends.pop_front().or_else(|| waiting.rest.pop_front());
+            let Some(job) = job else { break };
+            self.waiting -= 1;
+            batch.push(Work::Order(job));
+        }
+        if waiting.ends.is_empty() && waiting.rest.is_empty() {
+            self.by_tenant.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        true
+    }
+}

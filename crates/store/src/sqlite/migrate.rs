@@ -1,0 +1,115 @@
+//! Schema versions: numbered, each one transaction, backed up before, refused when newer.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{Chance, OpenError};
+
+/// `Batn`, so that a database of ours is known as one.
+const APPLICATION_ID: i32 = 0x4261_746e;
+
+/// Every version of the schema; the last one is the present.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
+
+/// The version that this binary writes.
+pub(super) fn latest() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Brings a database to the present version, or says why not. `backup` is where a copy goes
+/// before anything is changed.
+pub(super) fn migrate(
+    conn: &mut Connection,
+    backup: Option<&Path>,
+    chance: &mut Chance,
+) -> Result<(), OpenError> {
+    let found = version(conn)?;
+    if found == latest() {
+        return check_reader(conn);
+    }
+    if found > latest() {
+        return Err(OpenError::Newer { found, known: latest() });
+    }
+    if found > 0 {
+        check_reader(conn)?;
+        if let Some(folder) = backup {
+            back_up(conn, &folder.join(format!("before-version-{}.db", found + 1)))?;
+        }
+    }
+    for (at, sql) in (1_i64..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
+        let broken = |error: rusqlite::Error| OpenError::Migration(at, error.to_string());
+        let step = conn.transaction().map_err(broken)?;
+        step.execute_batch(sql).map_err(broken)?;
+        if at == 1 {
+            found_incarnation(&step, chance).map_err(broken)?;
+        }
+        step.pragma_update(None, "user_version", at).map_err(broken)?;
+        step.pragma_update(None, "application_id", APPLICATION_ID).map_err(broken)?;
+        step.commit().map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// The version of a database: zero if it is new. Fails if it is somebody else's, or cannot tell.
+fn version(conn: &Connection) -> Result<i64, OpenError> {
+    let broken = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    let number = |name: &str| {
+        conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(broken)
+    };
+    let (id, version) = (number("application_id")?, number("user_version")?);
+    let sql = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = conn.query_row(sql, [], |row| row.get(0)).map_err(broken)?;
+    match (id == i64::from(APPLICATION_ID), version, tables) {
+        (false, 0, 0) => Ok(0),
+        (true, 1.., 1..) => Ok(version),
+        (false | true, ..) => Err(OpenError::NotBaton),
+    }
+}
+
+/// A newer binary may have written rows that an older one must not touch.
+fn check_reader(conn: &Connection) -> Result<(), OpenError> {
+    let needed = super::load::meta(conn, "min_reader")
+        .map_err(|error| OpenError::Damaged(error.to_string()))?
+        .ok_or_else(|| OpenError::Damaged("the minimum reader version is missing".into()))?;
+    if needed > latest() {
+        return Err(OpenError::Newer { found: needed, known: latest() });
+    }
+    Ok(())
+}
+
+/// The minimum reader is written before the first row of anything else; the incarnation tells
+/// this life of the database from that of any copy.
+fn found_incarnation(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<()> {
+    let mut bytes = [0; 8];
+    chance(&mut bytes);
+    let incarnation = i64::from_be_bytes(bytes).unsigned_abs().max(1);
+    let sql = "INSERT INTO meta (name, value) VALUES ('min_reader', 1), ('incarnation', ?1)";
+    conn.execute(sql, [i64::try_from(incarnation).unwrap_or(1)]).map(drop)
+}
+
+/// Copies a database while it may be in use, and checks the copy before it gets its name.
+pub(super) fn back_up(conn: &Connection, to: &Path) -> Result<(), OpenError> {
+    let broken = |error: rusqlite::Error| OpenError::Backup(to.into(), error.to_string());
+    let io = |error: std::io::Error| OpenError::Backup(to.into(), error.to_string());
+    if to.exists() {
+        // The copy from before the first try is the one to go back to.
+        return Ok(());
+    }
+    let partial = to.with_extension("partial");
+    drop(std::fs::remove_file(&partial));
+    let mut copy = Connection::open(&partial).map_err(broken)?;
+    let backup = rusqlite::backup::Backup::new(conn, &mut copy).map_err(broken)?;
+    backup.run_to_completion(1_000, std::time::Duration::ZERO, None).map_err(broken)?;
+    drop(backup);
+    let sound: String =
+        copy.query_row("PRAGMA quick_check", [], |row| row.get(0)).map_err(broken)?;
+    if sound != "ok" {
+        return Err(OpenError::Backup(to.into(), sound));
+    }
+    copy.close().map_err(|(_, error)| broken(error))?;
+    std::fs::File::open(&partial).and_then(|file| file.sync_all()).map_err(io)?;
+    std::fs::rename(&partial, to).map_err(io)?;
+    let folder = to.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+}

@@ -1,0 +1,154 @@
+//! The folder of a store: ours alone, on a local disk, used by one process at a time.
+
+use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use baton_domain::time::Timestamp;
+
+use super::OpenError;
+
+/// Room that is given back when the disk is full, so that work can at least be ended.
+const BALLAST_BYTES: usize = 32 << 20;
+
+/// The folder of a store. A store on a made-up disk, for tests, has none.
+pub(super) struct Place {
+    folder: Option<PathBuf>,
+    /// Held as long as the store is open; its time of change is when the time was last watched.
+    lock: Option<File>,
+    noted: Timestamp,
+}
+
+impl Place {
+    /// No folder: whoever brings a file layer of their own looks after it.
+    pub(super) fn nowhere() -> Self {
+        Self { folder: None, lock: None, noted: Timestamp(0) }
+    }
+
+    /// Makes the folder or checks that it is ours, and locks it.
+    pub(super) fn enter(folder: &Path) -> Result<Self, OpenError> {
+        let io = |error: std::io::Error| OpenError::Io(folder.into(), error.to_string());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io)?;
+        let about = fs::symlink_metadata(folder).map_err(io)?;
+        let ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+        if !ours || about.mode() & 0o077 != 0 {
+            return Err(OpenError::NotOurs(folder.into()));
+        }
+        refuse_network(folder)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(folder.join("baton.lock"))
+            .map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(folder.into())),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        write_log_again(&folder.join("baton.db-wal")).map_err(io)?;
+        let mut place = Self { folder: Some(folder.into()), lock: Some(lock), noted: Timestamp(0) };
+        // Without ballast a full disk is still survived; only ends of work may then not fit.
+        drop(place.restore_ballast());
+        Ok(place)
+    }
+
+    /// When somebody last watched the time, by the last process that was here.
+    pub(super) fn watched_at(&self) -> Timestamp {
+        let changed = self.lock.as_ref().and_then(|lock| lock.metadata().ok()?.modified().ok());
+        let age = changed.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Timestamp(age.and_then(|age| i64::try_from(age.as_millis()).ok()).unwrap_or(0))
+    }
+
+    /// Notes when somebody last watched the time; not in the database, for a converged store
+    /// writes nothing.
+    pub(super) fn remember_watch(&mut self, at: Timestamp) {
+        if at == self.noted {
+            return;
+        }
+        self.noted = at;
+        let since_epoch = Duration::from_millis(u64::try_from(at.0).unwrap_or(0));
+        let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + since_epoch);
+        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.set_times(times)) {
+            tracing::warn!(%error, "cannot note that the time was watched");
+        }
+    }
+
+    /// Gives the reserved room back.
+    pub(super) fn release_ballast(&self) {
+        if let Some(folder) = &self.folder {
+            drop(fs::remove_file(folder.join("baton.ballast")));
+        }
+    }
+
+    /// Reserves room again.
+    pub(super) fn restore_ballast(&mut self) -> std::io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = folder.join("baton.ballast");
+        if fs::metadata(&path).is_ok_and(|about| about.len() >= BALLAST_BYTES as u64) {
+            return Ok(());
+        }
+        let file =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
+        let reserved = rustix::fs::fallocate(
+            &file,
+            rustix::fs::FallocateFlags::empty(),
+            0,
+            BALLAST_BYTES as u64,
+        );
+        if reserved.is_err() {
+            drop(file);
+            drop(fs::remove_file(&path));
+            return Err(std::io::Error::other("no room for the ballast"));
+        }
+        Ok(())
+    }
+}
+
+/// After a failed sync the last process may have left pages that are in memory but not on disk,
+/// and that no later sync would write. Writing the log once more with its own bytes makes what
+/// recovery is about to trust durable.
+fn write_log_again(wal: &Path) -> std::io::Result<()> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(wal) else { return Ok(()) };
+    let mut piece = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        let length = file.read_at(&mut piece, at)?;
+        if length == 0 {
+            return file.sync_all();
+        }
+        file.write_all_at(&piece[..length], at)?;
+        at += length as u64;
+    }
+}
+
+/// Locks and shared memory do not work over a network, and a database without them is lost.
+fn refuse_network(folder: &Path) -> Result<(), OpenError> {
+    let about = rustix::fs::statfs(folder)
+        .map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
+    let magic = u64::try_from(about.f_type).unwrap_or(0) & 0xffff_ffff;
+    match NETWORK.iter().find(|(known, _)| *known == magic) {
+        Some((_, name)) => Err(OpenError::Network(folder.into(), name)),
+        None => Ok(()),
+    }
+}
+
+/// File systems that are not on this machine, or not known to keep their promises.
+const NETWORK: [(u64, &str); 8] = [
+    (0x6969, "nfs"),
+    (0xff53_4d42, "cifs"),
+    (0xfe53_4d42, "smb2"),
+    (0x517b, "smb"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "fuse"),
+    (0x00c3_6400, "ceph"),
+    (0x5346_414f, "afs"),
+];
+
+/// Bytes free where a store is.
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+    let about = rustix::fs::statvfs(folder).ok()?;
+    Some(about.f_bavail.saturating_mul(about.f_frsize))
+}

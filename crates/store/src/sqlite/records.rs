@@ -1,0 +1,154 @@
+//! Orders about projects and pools.
+
+use std::sync::Arc;
+
+use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::pool::{Pool, PoolName};
+use baton_domain::project::{RecordCommand, RecordEvent, RecordScene, decide_record};
+use baton_domain::task::Stage;
+use baton_domain::time::Timestamp;
+
+use super::orders::{Desk, Fail};
+use super::pen::NewEntry;
+use crate::Freed;
+use crate::order::{Actor, Committed, Swept};
+use crate::read::About;
+
+impl Desk {
+    pub(super) fn on_record(
+        &mut self,
+        tenant: usize,
+        command: &RecordCommand,
+        project: Option<&ProjectId>,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<Committed, Fail> {
+        let scene = self.record_scene(tenant, command, project);
+        let events = decide_record(&scene, command)?;
+        let position = if events.is_empty() {
+            None
+        } else {
+            for event in &events {
+                self.apply_record(tenant, event, now)?;
+            }
+            Some(self.write_record_entry(tenant, &events, actor, now)?)
+        };
+        let swept = Swept::default();
+        Ok(Committed { at: now, position, task: None, lease: None, replayed: false, swept })
+    }
+
+    fn record_scene(
+        &self,
+        tenant: usize,
+        command: &RecordCommand,
+        project: Option<&ProjectId>,
+    ) -> RecordScene {
+        let ledger = &self.books.tenants[tenant];
+        let id = match command {
+            RecordCommand::PutProject(project) => Some(&project.id),
+            RecordCommand::RemoveProject
+            | RecordCommand::LimitPool { .. }
+            | RecordCommand::ShutPool { .. } => project,
+        };
+        let Some(id) = id else { return RecordScene::default() };
+        let mut scene = RecordScene {
+            project: ledger.projects.get(id).map(|project| (**project).clone()),
+            ..RecordScene::default()
+        };
+        for live in ledger.live.values().filter(|live| live.flow.project == *id) {
+            scene.live += 1;
+            if let Stage::Working(stage) = &live.flow.stage {
+                push_once(&mut scene.occupied, stage);
+            }
+        }
+        scene.occupied.sort();
+        scene
+    }
+
+    fn apply_record(
+        &mut self,
+        tenant: usize,
+        event: &RecordEvent,
+        now: Timestamp,
+    ) -> Result<(), Fail> {
+        let key = self.books.tenants[tenant].key;
+        match event {
+            RecordEvent::ProjectPut { project } => {
+                self.pen.project(key, project)?;
+                let kept = Arc::new(project.clone());
+                self.books.tenants[tenant].projects.insert(project.id.clone(), kept);
+            }
+            RecordEvent::ProjectRemoved { project } => {
+                self.pen.drop_project(key, project)?;
+                self.books.tenants[tenant].projects.remove(project);
+            }
+            RecordEvent::PoolLimited { pool, limit } => {
+                let mut row = self.pool(tenant, pool);
+                row.limit = *limit;
+                self.keep_pool(tenant, pool, row, now)?;
+            }
+            RecordEvent::PoolShut { pool, shut } => {
+                let mut row = self.pool(tenant, pool);
+                row.shut.clone_from(shut);
+                self.keep_pool(tenant, pool, row, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool as it is, or as it would be if somebody had been counting all along.
+    fn pool(&self, tenant: usize, name: &PoolName) -> Pool {
+        let ledger = &self.books.tenants[tenant];
+        ledger
+            .pools
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| Pool { used: ledger.taken_from(name), ..Pool::default() })
+    }
+
+    fn keep_pool(
+        &mut self,
+        tenant: usize,
+        name: &PoolName,
+        pool: Pool,
+        now: Timestamp,
+    ) -> Result<(), Fail> {
+        let ledger = &mut self.books.tenants[tenant];
+        self.pen.pool(ledger.key, name, &pool)?;
+        let before = ledger.pools.insert(name.clone(), pool.clone());
+        if before.is_some_and(|before| pool.is_eased_since(&before, now)) {
+            self.freed.push(Freed::Pools(ledger.id.clone()));
+        }
+        Ok(())
+    }
+
+    fn write_record_entry(
+        &mut self,
+        tenant: usize,
+        events: &[RecordEvent],
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<u64, Fail> {
+        let ledger = &mut self.books.tenants[tenant];
+        let (position, version) = (ledger.position + 1, ledger.records_version + 1);
+        let entry = NewEntry {
+            tenant: (ledger.key, ledger.id.as_str()),
+            position,
+            about: About::Records(version),
+            at: now,
+            actor,
+        };
+        let head = self.pen.entry(&entry, &ledger.records_head, &events)?;
+        self.pen.records_head(ledger.key, version, &head)?;
+        ledger.position = position;
+        ledger.records_version = version;
+        ledger.records_head = head;
+        Ok(position)
+    }
+}
+
+fn push_once(stages: &mut Vec<StageName>, stage: &StageName) {
+    if !stages.contains(stage) {
+        stages.push(stage.clone());
+    }
+}

@@ -1,0 +1,278 @@
+//! The one writer: takes what waits, judges it in memory, writes it, commits once, and only then
+//! answers. There is no artificial delay; a batch is whatever arrived during the last commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use baton_domain::time::Timestamp;
+use rusqlite::ErrorCode;
+use tokio::sync::oneshot;
+
+use super::books::Books;
+use super::checkpoint::Checkpointer;
+use super::inbox::{Inbox, Work};
+use super::orders::{Desk, Fail};
+use super::place::Place;
+use super::{Options, load};
+use crate::order::{Aim, Committed};
+use crate::{Clock, Error, Freed};
+
+/// Orders in one transaction: bounds how long the first of them waits.
+const BATCH_MAX: usize = 512;
+
+/// What the writer tells without being asked.
+#[derive(Default)]
+pub(super) struct Gauges {
+    pub(super) committed_at: AtomicI64,
+    pub(super) swept_at: AtomicI64,
+    pub(super) overdue_since: AtomicI64,
+    pub(super) live: AtomicUsize,
+    pub(super) verified: AtomicU64,
+    pub(super) full: AtomicBool,
+    pub(super) stopped: Mutex<Option<String>>,
+}
+
+impl Gauges {
+    pub(super) fn stopped(&self) -> Option<String> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What can be told from the books alone.
+    pub(super) fn read(&self, books: &Books) {
+        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
+        self.overdue_since.store(overdue, Ordering::Relaxed);
+        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
+        self.live.store(live, Ordering::Relaxed);
+    }
+
+    /// The first fault counts: whoever starts the program again reads it.
+    pub(super) fn stop(&self, why: &str) {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.get_or_insert_with(|| why.into());
+    }
+}
+
+/// The writer and everything it owns.
+pub(super) struct Writer {
+    pub(super) desk: Desk,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) gauges: Arc<Gauges>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) place: Place,
+    pub(super) checkpointer: Checkpointer,
+    pub(super) options: Options,
+    pub(super) last: Timestamp,
+    pub(super) looked_at: Timestamp,
+}
+
+type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
+
+impl Writer {
+    /// Works until the end. A panic is a fault like any other, or callers would wait for ever.
+    pub(super) fn run(self) {
+        let (inbox, gauges) = (Arc::clone(&self.inbox), Arc::clone(&self.gauges));
+        if catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {
+            gauges.stop("the writer broke");
+            refuse(&inbox, &gauges, vec![]);
+        }
+    }
+
+    /// Works until the inbox is closed and empty, or a fault ends it.
+    fn work(mut self) {
+        loop {
+            let batch = self.inbox.take(BATCH_MAX);
+            if batch.is_empty() {
+                break;
+            }
+            // The checkpointer may have met a fault meanwhile: nothing is begun after that.
+            if self.gauges.stopped().is_some() {
+                return refuse(&self.inbox, &self.gauges, batch);
+            }
+            if let Err(fault) = self.carry_out(batch) {
+                tracing::error!(%fault, "the store stops");
+                self.gauges.stop(&fault);
+                return refuse(&self.inbox, &self.gauges, vec![]);
+            }
+        }
+        self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
+    }
+
+    /// One batch, one `now`, one commit. Any fault but a full disk is fatal: what a failed
+    /// write left behind only a fresh start can tell.
+    fn carry_out(&mut self, batch: Vec<Work>) -> Result<(), String> {
+        let now = self.clock.now().max(self.last);
+        self.last = now;
+        self.look_at_disk(now);
+        let full = self.gauges.full.load(Ordering::Relaxed);
+        let mut fault = self.desk.end_silence(now, full).err();
+        let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
+        let mut seals = vec![];
+        let mut swept = false;
+        for work in batch {
+            let job = match work {
+                Work::Order(job) => job,
+                Work::Seal(new, reply) => {
+                    seals.push((new, reply));
+                    continue;
+                }
+            };
+            swept |= matches!(job.order.aim, Aim::Sweep(_));
+            let answer = match &fault {
+                Some(_) => Err(Error::DiskFull),
+                None => match self.admit(&job.order) {
+                    Err(refused) => Err(refused),
+                    Ok(()) => match self.desk.carry_out(&job.order, now) {
+                        Ok(committed) => Ok(committed),
+                        Err(Fail::Answer(error)) => Err(error),
+                        Err(Fail::Sql(error)) => {
+                            fault = Some(error);
+                            Err(Error::DiskFull)
+                        }
+                    },
+                },
+            };
+            replies.push((job.reply, answer));
+        }
+        for (key, seal) in seals.iter().flat_map(|(new, _)| new) {
+            if fault.is_none() {
+                fault = self.desk.pen.seal(*key, seal).err();
+            }
+        }
+        let rows = self.desk.pen.rows;
+        let ended = match fault {
+            None => self.desk.pen.commit(),
+            Some(error) => Err(error),
+        };
+        match ended {
+            Ok(wrote) => {
+                self.after_commit(now, wrote, swept);
+                // Whoever waits for work hears of it no later than whoever made it.
+                self.ring();
+                answer(replies);
+                seals.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
+                self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
+            }
+            Err(error) => {
+                let seals = seals.into_iter().map(|(_, reply)| reply).collect();
+                self.recover(error, replies, seals)
+            }
+        }
+    }
+
+    /// What may be done with little room, or none. Time does not pass then: an expiry would be
+    /// written while a renewal might not fit.
+    fn admit(&self, order: &crate::Order) -> Result<(), Error> {
+        if !self.gauges.full.load(Ordering::Relaxed) || order.ends_work() {
+            return Ok(());
+        }
+        Err(Error::DiskFull)
+    }
+
+    fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
+        if wrote {
+            self.gauges.committed_at.store(now.0, Ordering::Relaxed);
+        }
+        if swept && !self.gauges.full.load(Ordering::Relaxed) {
+            self.gauges.swept_at.store(now.0, Ordering::Relaxed);
+        }
+        // An amnesty that did not fit is remembered only here: nobody must rely on it.
+        if !self.gauges.full.load(Ordering::Relaxed) {
+            self.place.remember_watch(self.desk.books.watched_at);
+        }
+        self.gauges.read(&self.desk.books);
+    }
+
+    fn ring(&mut self) {
+        let freed: Vec<Freed> = std::mem::take(&mut self.desk.freed);
+        if !freed.is_empty() {
+            (self.options.bell)(&freed);
+        }
+    }
+
+    /// A full disk undoes the batch cleanly and is survived; anything else ends the store.
+    fn recover(
+        &mut self,
+        error: rusqlite::Error,
+        replies: Vec<Reply>,
+        seals: Vec<oneshot::Sender<Result<(), Error>>>,
+    ) -> Result<(), String> {
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        let undone = self.desk.pen.roll_back();
+        self.desk.freed.clear();
+        let survived = full && undone.is_ok() && self.desk.pen.conn.is_autocommit();
+        let fault = error.to_string();
+        if survived {
+            self.fill_up();
+        } else {
+            self.gauges.stop(&fault);
+        }
+        // Refusals are undone, too: they may rest on what an order before them seemed to do.
+        let why = || if survived { Error::DiskFull } else { Error::Unknown(fault.clone()) };
+        answer(replies.into_iter().map(|(reply, _)| (reply, Err(why()))).collect());
+        seals.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
+        if !survived {
+            return Err(fault);
+        }
+        // A sweep that was undone did not happen.
+        let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
+        let books = load::books(&self.desk.pen.conn, swept_at);
+        self.desk.books = books.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// There is no room left at all.
+    fn fill_up(&mut self) {
+        self.gauges.full.store(true, Ordering::Relaxed);
+        self.place.release_ballast();
+        tracing::warn!("the disk is full: only ends of work are accepted");
+    }
+
+    /// Looks for room now and then; while the disk is full, before every batch.
+    fn look_at_disk(&mut self, now: Timestamp) {
+        if self.checkpointer.met_full_disk() {
+            self.fill_up();
+        }
+        let full = self.gauges.full.load(Ordering::Relaxed);
+        if !full && now.since(self.looked_at) < super::LOOK_EVERY {
+            return;
+        }
+        self.looked_at = now;
+        // Where nobody can tell, trying is the only way to find out.
+        let free = (self.options.free_bytes)().unwrap_or(u64::MAX);
+        if free < self.options.free_bytes_min && !full {
+            self.gauges.full.store(true, Ordering::Relaxed);
+        }
+        if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
+            self.gauges.full.store(false, Ordering::Relaxed);
+            tracing::info!("there is room on the disk again");
+        }
+    }
+}
+
+/// Takes nothing more, and tells everybody who waits that nothing happened.
+fn refuse(inbox: &Inbox, gauges: &Gauges, mut rest: Vec<Work>) {
+    inbox.close();
+    let why = gauges.stopped().unwrap_or_default();
+    loop {
+        for work in rest {
+            let stopped = Error::Stopped(why.clone());
+            match work {
+                Work::Order(job) => drop(job.reply.send(Err(stopped))),
+                Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
+            }
+        }
+        rest = inbox.take(BATCH_MAX);
+        if rest.is_empty() {
+            return;
+        }
+    }
+}
+
+fn answer(replies: Vec<Reply>) {
+    for (reply, answer) in replies {
+        // A caller that has gone away will find its answer by its request key.
+        drop(reply.send(answer));
+    }
+}
