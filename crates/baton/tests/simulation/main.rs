@@ -3,6 +3,7 @@
 //! lost, crashes. One thread, virtual time, every choice from one number; what must hold is checked
 //! after every step. `BATON_SOAK=1` runs thousands of seeds instead of fifty.
 
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +13,10 @@ use std::thread;
 use baton_domain::time::Millis;
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
+use baton_store::sqlite::{Options, SqliteStore};
 use baton_store::{Bell, Store};
 use baton_testkit::rounds;
+use tempfile::TempDir;
 
 use holder::Holder;
 use sightings::Sightings;
@@ -29,6 +32,8 @@ mod world;
 
 /// Seeds of a plain run: a few seconds.
 const SEEDS: u64 = 50;
+/// The same on a real disk, where every step waits for it.
+const SEEDS_ON_DISK: u64 = 16;
 /// Steps with faults.
 const STEPS: usize = 250;
 /// Rounds in which everything must have ended once nothing goes wrong any more: an hour.
@@ -50,6 +55,48 @@ impl Ground for InMemory {
 fn nothing_is_lost_nobody_is_doubled_and_everything_ends_in_memory() {
     let seeds = if rounds(1) > 1 { rounds(4 * SEEDS) } else { SEEDS };
     run_all(&InMemory, seeds);
+}
+
+/// Each store in a folder of its own, which vanishes with it.
+#[derive(Default)]
+struct OnDisk {
+    folders: Mutex<HashMap<usize, TempDir>>,
+}
+
+impl OnDisk {
+    fn open_in(&self, folder: TempDir, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        // The salts of a simulation must repeat with its seed; any bytes will do.
+        let salts = Box::new(|bytes: &mut [u8]| bytes.fill(7));
+        let mut options = Options::new(baton_domain::decide, salts, folder.path());
+        options.clock = Some(clock);
+        options.bell = bell;
+        let store = SqliteStore::open(&folder.path().join("home"), options);
+        let store: Arc<dyn Store> = Arc::new(store.expect("the folder opens"));
+        self.folders.lock().expect("nobody panics here").insert(address(&store), folder);
+        store
+    }
+}
+
+/// What tells one open store from another.
+fn address(store: &Arc<dyn Store>) -> usize {
+    Arc::as_ptr(store).cast::<()>().addr()
+}
+
+impl Ground for OnDisk {
+    fn open(&self, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        self.open_in(tempfile::tempdir().expect("there is a place for it"), clock, bell)
+    }
+
+    fn reopen(&self, store: Arc<dyn Store>, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        let folder = self.folders.lock().expect("nobody panics here").remove(&address(&store));
+        drop(store);
+        self.open_in(folder.expect("it was opened here"), clock, bell)
+    }
+}
+
+#[test]
+fn nothing_is_lost_nobody_is_doubled_and_everything_ends_in_sqlite() {
+    run_all(&OnDisk::default(), rounds(SEEDS_ON_DISK));
 }
 
 /// Runs every seed twice; together they must have seen everything worth seeing.
