@@ -10,7 +10,6 @@ use baton_domain::decide::due_at;
 use baton_domain::event::Event;
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::lane::Claimant;
-use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::Pools;
 use baton_domain::run::Outcome;
 use baton_domain::scene::Lease;
@@ -19,6 +18,7 @@ use baton_domain::time::{Millis, Timestamp};
 use baton_store::read::{About, Happened, LeaseRow};
 use baton_store::{Cursor, Entry, Filter, Kind, TaskRow};
 
+use crate::lockstep::Watch;
 use crate::sightings::{Sight, Sightings};
 use crate::vocabulary::{project, tenant};
 
@@ -32,29 +32,20 @@ pub struct Laws {
     position: u64,
     /// Positions that were acknowledged, and what for.
     acknowledged: BTreeMap<u64, Option<(TaskId, u64)>>,
-    /// When time was last let pass, and when it may have been.
-    swept_surely_at: Timestamp,
-    swept_perhaps_at: Timestamp,
-    /// No lease ends before this, surely.
-    amnesty: Timestamp,
-    /// No lease ends later than this by an amnesty.
-    amnesty_max: Timestamp,
+    watch: Arc<Mutex<Watch>>,
     pub sightings: Arc<Mutex<Sightings>>,
     hasher: DefaultHasher,
 }
 
 impl Laws {
-    pub fn new(now: Timestamp, sightings: Arc<Mutex<Sightings>>) -> Self {
+    pub fn new(watch: Arc<Mutex<Watch>>, sightings: Arc<Mutex<Sightings>>) -> Self {
         Self {
             tasks: BTreeMap::new(),
             rows: BTreeMap::new(),
             pools: Pools::new(),
             position: 0,
             acknowledged: BTreeMap::new(),
-            swept_surely_at: now,
-            swept_perhaps_at: now,
-            amnesty: Timestamp(0),
-            amnesty_max: Timestamp(0),
+            watch,
             sightings,
             hasher: DefaultHasher::new(),
         }
@@ -80,41 +71,15 @@ impl Laws {
         }
     }
 
-    /// Time was let pass, or perhaps not: after a silence that brings an amnesty.
-    pub fn swept(&mut self, now: Timestamp, surely: bool) {
-        if now.since(self.swept_surely_at) > SILENCE_MAX {
-            self.amnesty_max = now + AMNESTY;
-        }
-        let silence = now.since(self.swept_perhaps_at) > SILENCE_MAX;
-        if surely && silence && self.rows.values().any(|row| row.lease.is_some()) {
-            self.amnesty = now + AMNESTY;
-            self.saw(Sight::Amnesty);
-        }
-        self.swept_perhaps_at = now;
-        if surely {
-            self.swept_surely_at = now;
-        }
+    /// No lease ends before this.
+    pub fn amnesty(&self) -> Timestamp {
+        self.watch.lock().expect("one thread").amnesty
     }
 
-    /// The store was opened again, which may be a silence of its own.
-    pub fn reopened(&mut self, now: Timestamp) {
-        self.amnesty_max = self.amnesty_max.max(now + AMNESTY);
-    }
-
-    /// Whether a lease has surely not ended yet.
-    pub fn is_surely_held(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
-        let lease = self.rows.get(&task).and_then(|row| row.lease.as_ref());
-        lease.is_some_and(|lease| {
-            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty)
-        })
-    }
-
-    /// Whether a lease may still be there.
-    pub fn may_be_held(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
-        let lease = self.rows.get(&task).and_then(|row| row.lease.as_ref());
-        lease.is_some_and(|lease| {
-            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty_max)
-        })
+    /// When the lease of an attempt ends without renewal, if it has one.
+    pub fn expiry_of(&self, task: TaskId, attempt: u32) -> Option<Timestamp> {
+        let lease = self.rows.get(&task)?.lease.as_ref()?;
+        (lease.attempt == attempt).then_some(lease.expires_at)
     }
 
     /// Everything that holds after every step.
@@ -192,7 +157,7 @@ impl Laws {
         let lost =
             |event: &Event| matches!(event, Event::AttemptEnded { outcome: Outcome::Lost, .. });
         if let (true, Some(lease)) = (events.iter().any(lost), leases.get(&task)) {
-            let end = lease.expires_at.max(self.amnesty);
+            let end = lease.expires_at.max(self.amnesty());
             assert!(end <= entry.at, "{task} was lost at {:?}, not at {end:?}", entry.at);
         }
     }
@@ -218,7 +183,7 @@ impl Laws {
                 expires_at: lease.expires_at,
                 length: Millis(0),
             });
-            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty_max);
+            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty());
             assert!(due.is_none_or(|due| due > now), "{id} was due at {due:?}, it is {now:?}");
         }
     }
