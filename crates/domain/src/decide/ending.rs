@@ -253,7 +253,10 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
                 Some(block) => (Counts::Nothing, parked_again(block)),
                 None => (Counts::Nothing, Then::Queued),
             },
-            // A verifier that dies leaves the run as it was submitted.
+            // A verifier that dies or gives up leaves the run as it was submitted.
+            Purpose::Verify if matches!(outcome, Outcome::Released { .. }) => {
+                within_tries(grip, Counts::Try, Then::Submitted, now)
+            }
             Purpose::Verify => loss(grip, Then::Submitted, now),
         },
     }

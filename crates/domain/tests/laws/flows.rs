@@ -103,6 +103,17 @@ fn solo_work_is_verified_by_somebody_else() {
 }
 
 #[test]
+fn a_verifier_that_gives_the_run_back_is_no_loss() {
+    let mut world = world();
+    let id = world.at_work(contracted(), Mode::Solo);
+    world.conclude(id, complete());
+    world.claim(id, wanting(Wants::Submitted, worker())).expect("it is submitted");
+    world.supervisor(id, release()).expect("it is held");
+    world.supervisor(id, proved()).expect("it is stopping");
+    assert_eq!((world.word(id), world.run(id).tally.losses), ("submitted", 0));
+}
+
+#[test]
 fn rejected_work_at_its_cap_is_failed_and_rejected() {
     let mut world = world();
     let policy = Policy { attempts_max: 1, ..Policy::default() };

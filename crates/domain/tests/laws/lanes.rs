@@ -212,6 +212,15 @@ fn a_claim_narrows_by_project_stage_and_priority() {
 }
 
 #[test]
+fn a_claimer_without_wishes_takes_low_work_too() {
+    let bare = r#"{"principal":"solo","mode":"solo"}"#;
+    let claimant: Claimant = serde_json::from_str(bare).expect("nothing else is needed");
+    let mut world = world();
+    let id = world.made(with(Priority::Low));
+    assert_eq!(world.next_for(&claimant), Some(id));
+}
+
+#[test]
 fn a_run_that_queues_for_too_long_is_reported_once() {
     let mut world = world();
     let id = world.made(started());
