@@ -173,6 +173,8 @@ impl SqliteStore {
         let incarnation = load::meta(&conn, "incarnation").map_err(damaged)?.unwrap_or(0);
         let (inbox, gauges) = (Arc::new(Inbox::default()), Arc::new(Gauges::default()));
         let shared = Shared::new(Arc::clone(&clock));
+        // A process that is killed young never gets to it: its log would grow from life to life.
+        checkpoint::copy(&conn, "TRUNCATE", &shared).map_err(damaged)?;
         let io = |error: std::io::Error| OpenError::Io(folder.into(), error.to_string());
         let checkpointer = Checkpointer::start(
             connect(&path, &options, false)?,
