@@ -1,5 +1,6 @@
 //! SQLite behind the seam, on disks that fail and in processes that die.
 
+mod audit;
 mod caller;
 mod cast;
 mod faults;
