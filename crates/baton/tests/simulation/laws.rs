@@ -6,19 +6,21 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use baton::engine::Engine;
-use baton_domain::decide::due_at;
+use baton_domain::command::{Claim, Command};
+use baton_domain::decide::{decide, due_at};
 use baton_domain::event::Event;
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::lane::Claimant;
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::Pools;
 use baton_domain::run::Outcome;
-use baton_domain::scene::Lease;
+use baton_domain::scene::{Around, Lease, Scene};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::read::{About, Happened, LeaseRow};
 use baton_store::{Cursor, Entry, Filter, Kind, TaskRow};
 
+use crate::lockstep::Contact;
 use crate::sightings::{Sight, Sightings};
 use crate::vocabulary::{project, tenant};
 
@@ -32,29 +34,30 @@ pub struct Laws {
     position: u64,
     /// Positions that were acknowledged, and what for.
     acknowledged: BTreeMap<u64, Option<(TaskId, u64)>>,
-    /// When time was last let pass, and when it may have been.
-    swept_surely_at: Timestamp,
-    swept_perhaps_at: Timestamp,
-    /// No lease ends before this, surely.
+    /// When somebody last watched the time.
+    watched_at: Timestamp,
+    /// No lease ends before this.
     amnesty: Timestamp,
-    /// No lease ends later than this by an amnesty.
-    amnesty_max: Timestamp,
+    contact: Arc<Mutex<Option<Contact>>>,
     pub sightings: Arc<Mutex<Sightings>>,
     hasher: DefaultHasher,
 }
 
 impl Laws {
-    pub fn new(now: Timestamp, sightings: Arc<Mutex<Sightings>>) -> Self {
+    pub fn new(
+        now: Timestamp,
+        sightings: Arc<Mutex<Sightings>>,
+        contact: Arc<Mutex<Option<Contact>>>,
+    ) -> Self {
         Self {
             tasks: BTreeMap::new(),
             rows: BTreeMap::new(),
             pools: Pools::new(),
             position: 0,
             acknowledged: BTreeMap::new(),
-            swept_surely_at: now,
-            swept_perhaps_at: now,
+            watched_at: now,
             amnesty: Timestamp(0),
-            amnesty_max: Timestamp(0),
+            contact,
             sightings,
             hasher: DefaultHasher::new(),
         }
@@ -80,45 +83,41 @@ impl Laws {
         }
     }
 
-    /// Time was let pass, or perhaps not: after a silence that brings an amnesty.
-    pub fn swept(&mut self, now: Timestamp, surely: bool) {
-        if now.since(self.swept_surely_at) > SILENCE_MAX {
-            self.amnesty_max = now + AMNESTY;
+    /// Until when leases live at least, for whoever asks now: a silence that this very order ends
+    /// brings an amnesty before anything is judged.
+    fn amnesty_at(&self, now: Timestamp) -> Timestamp {
+        let has_leases = || self.rows.values().any(|row| row.lease.is_some());
+        if now.since(self.watched_at) > SILENCE_MAX && has_leases() {
+            return now + AMNESTY;
         }
-        let silence = now.since(self.swept_perhaps_at) > SILENCE_MAX;
-        if surely && silence && self.rows.values().any(|row| row.lease.is_some()) {
-            self.amnesty = now + AMNESTY;
+        self.amnesty
+    }
+
+    /// What the store was asked since the last step may have ended a silence.
+    pub fn hear_of_contact(&mut self) {
+        let contact = self.contact.lock().expect("one thread").take();
+        let Some(Contact { at, swept }) = contact else { return };
+        let amnesty = self.amnesty_at(at);
+        if amnesty != self.amnesty {
             self.saw(Sight::Amnesty);
+            self.amnesty = amnesty;
         }
-        self.swept_perhaps_at = now;
-        if surely {
-            self.swept_surely_at = now;
+        if swept || at.since(self.watched_at) > SILENCE_MAX {
+            self.watched_at = at;
         }
     }
 
-    /// The store was opened again, which may be a silence of its own.
-    pub fn reopened(&mut self, now: Timestamp) {
-        self.amnesty_max = self.amnesty_max.max(now + AMNESTY);
-    }
-
-    /// Whether a lease has surely not ended yet.
-    pub fn is_surely_held(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
+    /// Whether an attempt holds a run that it may speak for now.
+    pub fn holds(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
         let lease = self.rows.get(&task).and_then(|row| row.lease.as_ref());
         lease.is_some_and(|lease| {
-            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty)
-        })
-    }
-
-    /// Whether a lease may still be there.
-    pub fn may_be_held(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
-        let lease = self.rows.get(&task).and_then(|row| row.lease.as_ref());
-        lease.is_some_and(|lease| {
-            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty_max)
+            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty_at(now))
         })
     }
 
     /// Everything that holds after every step.
     pub async fn check(&mut self, engine: &Engine) {
+        self.hear_of_contact();
         let leases = self.leases();
         self.replay_new_entries(engine, &leases).await;
         let filter = Filter { ended: true, count_max: 500, ..Filter::default() };
@@ -144,7 +143,8 @@ impl Laws {
     }
 
     /// Nothing was written since the last step.
-    pub async fn check_nothing_is_new(&self, engine: &Engine) {
+    pub async fn check_nothing_is_new(&mut self, engine: &Engine) {
+        self.hear_of_contact();
         let after = Cursor { incarnation: 0, position: self.position };
         let page = engine.entries(&tenant(), after, 1).await.expect("it can be read");
         assert_eq!(page.rows, [], "a second tick writes nothing");
@@ -218,30 +218,30 @@ impl Laws {
                 expires_at: lease.expires_at,
                 length: Millis(0),
             });
-            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty_max);
+            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty);
             assert!(due.is_none_or(|due| due > now), "{id} was due at {due:?}, it is {now:?}");
         }
     }
 
-    /// Whether something waits that this claimer could have.
+    /// Something that waits and that this claimer could have, by the rules themselves.
     pub fn could_have(&self, claimant: &Claimant, now: Timestamp) -> Option<TaskId> {
-        let has_room = |row: &TaskRow| {
-            row.flow.lanes().iter().any(|lane| {
-                let mut takes = lane.takes(claimant);
-                if lane.budget_micros > 0 {
-                    let pool = baton_domain::pool::PoolName::Budget(row.flow.id);
-                    takes.push(baton_domain::pool::Take { pool, amount: lane.budget_micros });
-                }
-                lane.admits(claimant)
-                    && lane
-                        .gates()
-                        .all(|gate| self.pools.get(&gate).is_none_or(|it| it.is_open(now)))
-                    && takes.iter().all(|take| {
-                        self.pools.get(&take.pool).is_none_or(|it| it.admits(take.amount, now))
-                    })
-            })
+        let (project, around) = (project(), Around::default());
+        let claim = Claim { claimant: claimant.clone(), nonce: Nonce(0), lease: None };
+        let command = Command::Claim(claim);
+        let waits = |task: &Task| task.flow.lanes().iter().any(|lane| lane.admits(claimant));
+        let may = |task: &Task| {
+            let scene = Scene {
+                task: Some(task),
+                lease: None,
+                project: &project,
+                pools: &self.pools,
+                around: &around,
+                amnesty: self.amnesty,
+            };
+            decide(&scene, &command, now).is_ok()
         };
-        self.rows.iter().find(|(_, row)| has_room(row)).map(|(id, _)| *id)
+        let found = self.tasks.iter().find(|(_, task)| waits(task) && may(task));
+        found.map(|(id, _)| *id)
     }
 
     /// What must be true at the very end: the whole history tells the same once more.

@@ -10,9 +10,12 @@ use std::thread::{self, Thread};
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::project::Project;
+use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
+use baton_store::clock::ManualClock;
 use baton_store::{
-    Answer, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow, Store, TaskRow,
+    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow,
+    Store, TaskRow,
 };
 use baton_testkit::chance::Chance;
 
@@ -57,7 +60,16 @@ impl Faults {
     }
 }
 
+/// When the store was first asked something since somebody looked, and whether to let time pass.
+#[derive(Clone, Copy)]
+pub struct Contact {
+    pub at: Timestamp,
+    pub swept: bool,
+}
+
 pub struct Lockstep {
+    clock: Arc<ManualClock>,
+    contact: Arc<Mutex<Option<Contact>>>,
     inner: Mutex<Option<Arc<dyn Store>>>,
     faults: Arc<Mutex<Faults>>,
     sightings: Arc<Mutex<Sightings>>,
@@ -68,10 +80,17 @@ pub struct Lockstep {
 impl Lockstep {
     pub fn new(
         store: Arc<dyn Store>,
+        clock: Arc<ManualClock>,
         faults: Arc<Mutex<Faults>>,
         sightings: Arc<Mutex<Sightings>>,
     ) -> Self {
-        Self { inner: Mutex::new(Some(store)), faults, sightings, done: Mutex::default() }
+        let (contact, done) = Default::default();
+        Self { clock, contact, inner: Mutex::new(Some(store)), faults, sightings, done }
+    }
+
+    /// Tells when the store was asked something.
+    pub fn contact(&self) -> Arc<Mutex<Option<Contact>>> {
+        Arc::clone(&self.contact)
     }
 
     /// Takes the store away and brings back another, with nobody holding on to the first.
@@ -110,6 +129,9 @@ impl Lockstep {
 impl Lockstep {
     /// A request is carried out once, however often it comes.
     fn hand_over(&self, order: Order) -> Result<Committed, Error> {
+        let first = Contact { at: self.clock.now(), swept: false };
+        let swept = matches!(order.aim, Aim::Sweep(_));
+        self.contact.lock().expect("one thread").get_or_insert(first).swept |= swept;
         let key = order.request.as_ref().map(|request| request.key.to_string());
         let answer = now(self.inner().submit(order));
         if let Some(key) = key {
