@@ -160,7 +160,9 @@ impl SqliteStore {
         };
         let path = folder.join("baton.db");
         let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
-        let mut conn = connect(&path, &options, false)?;
+        let mut conn = open_file(&path, &options)?;
+        migrate::refuse_unknown(&conn)?;
+        set_up(&conn, options.synchronous, false).map_err(damaged)?;
         let backup = options.vfs.is_none().then_some(folder);
         migrate::migrate(&mut conn, backup, &mut options.chance)?;
         let swept_at = place.watched_at();
@@ -173,6 +175,8 @@ impl SqliteStore {
         let incarnation = load::meta(&conn, "incarnation").map_err(damaged)?.unwrap_or(0);
         let (inbox, gauges) = (Arc::new(Inbox::default()), Arc::new(Gauges::default()));
         let shared = Shared::new(Arc::clone(&clock));
+        // A process that is killed young never gets to it: its log would grow from life to life.
+        checkpoint::copy(&conn, "TRUNCATE", &shared).map_err(damaged)?;
         let io = |error: std::io::Error| OpenError::Io(folder.into(), error.to_string());
         let checkpointer = Checkpointer::start(
             connect(&path, &options, false)?,
@@ -248,20 +252,25 @@ impl Drop for SqliteStore {
 }
 
 fn connect(path: &Path, options: &Options, reader: bool) -> Result<Connection, OpenError> {
-    let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    let conn = open_file(path, options)?;
+    set_up(&conn, options.synchronous, reader)
+        .map_err(|error| OpenError::Damaged(error.to_string()))?;
+    Ok(conn)
+}
+
+/// Opens the file and changes nothing yet.
+fn open_file(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     if rusqlite::version_number() < SQLITE_MIN {
         return Err(OpenError::Damaged(format!("SQLite {} is too old", rusqlite::version())));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = match &options.vfs {
+    match &options.vfs {
         None => Connection::open_with_flags(path, flags),
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
     }
-    .map_err(damaged)?;
-    set_up(&conn, options.synchronous, reader).map_err(damaged)?;
-    Ok(conn)
+    .map_err(|error| OpenError::Damaged(error.to_string()))
 }
 
 fn set_up(conn: &Connection, synchronous: &str, reader: bool) -> rusqlite::Result<()> {

@@ -11,7 +11,6 @@ use baton_domain::decide::{decide, due_at};
 use baton_domain::event::Event;
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::lane::Claimant;
-use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::Pools;
 use baton_domain::run::Outcome;
 use baton_domain::scene::{Around, Lease, Scene};
@@ -20,7 +19,7 @@ use baton_domain::time::{Millis, Timestamp};
 use baton_store::read::{About, Happened, LeaseRow};
 use baton_store::{Cursor, Entry, Filter, Kind, TaskRow};
 
-use crate::lockstep::Contact;
+use crate::lockstep::Watch;
 use crate::sightings::{Sight, Sightings};
 use crate::vocabulary::{project, tenant};
 
@@ -34,30 +33,20 @@ pub struct Laws {
     position: u64,
     /// Positions that were acknowledged, and what for.
     acknowledged: BTreeMap<u64, Option<(TaskId, u64)>>,
-    /// When somebody last watched the time.
-    watched_at: Timestamp,
-    /// No lease ends before this.
-    amnesty: Timestamp,
-    contact: Arc<Mutex<Option<Contact>>>,
+    watch: Arc<Mutex<Watch>>,
     pub sightings: Arc<Mutex<Sightings>>,
     hasher: DefaultHasher,
 }
 
 impl Laws {
-    pub fn new(
-        now: Timestamp,
-        sightings: Arc<Mutex<Sightings>>,
-        contact: Arc<Mutex<Option<Contact>>>,
-    ) -> Self {
+    pub fn new(watch: Arc<Mutex<Watch>>, sightings: Arc<Mutex<Sightings>>) -> Self {
         Self {
             tasks: BTreeMap::new(),
             rows: BTreeMap::new(),
             pools: Pools::new(),
             position: 0,
             acknowledged: BTreeMap::new(),
-            watched_at: now,
-            amnesty: Timestamp(0),
-            contact,
+            watch,
             sightings,
             hasher: DefaultHasher::new(),
         }
@@ -83,41 +72,19 @@ impl Laws {
         }
     }
 
-    /// Until when leases live at least, for whoever asks now: a silence that this very order ends
-    /// brings an amnesty before anything is judged.
-    fn amnesty_at(&self, now: Timestamp) -> Timestamp {
-        let has_leases = || self.rows.values().any(|row| row.lease.is_some());
-        if now.since(self.watched_at) > SILENCE_MAX && has_leases() {
-            return now + AMNESTY;
-        }
-        self.amnesty
+    /// No lease ends before this.
+    pub fn amnesty(&self) -> Timestamp {
+        self.watch.lock().expect("one thread").amnesty
     }
 
-    /// What the store was asked since the last step may have ended a silence.
-    pub fn hear_of_contact(&mut self) {
-        let contact = self.contact.lock().expect("one thread").take();
-        let Some(Contact { at, swept }) = contact else { return };
-        let amnesty = self.amnesty_at(at);
-        if amnesty != self.amnesty {
-            self.saw(Sight::Amnesty);
-            self.amnesty = amnesty;
-        }
-        if swept || at.since(self.watched_at) > SILENCE_MAX {
-            self.watched_at = at;
-        }
-    }
-
-    /// Whether an attempt holds a run that it may speak for now.
-    pub fn holds(&self, task: TaskId, attempt: u32, now: Timestamp) -> bool {
-        let lease = self.rows.get(&task).and_then(|row| row.lease.as_ref());
-        lease.is_some_and(|lease| {
-            lease.attempt == attempt && now < lease.expires_at.max(self.amnesty_at(now))
-        })
+    /// When the lease of an attempt ends without renewal, if it has one.
+    pub fn expiry_of(&self, task: TaskId, attempt: u32) -> Option<Timestamp> {
+        let lease = self.rows.get(&task)?.lease.as_ref()?;
+        (lease.attempt == attempt).then_some(lease.expires_at)
     }
 
     /// Everything that holds after every step.
     pub async fn check(&mut self, engine: &Engine) {
-        self.hear_of_contact();
         let leases = self.leases();
         self.replay_new_entries(engine, &leases).await;
         let filter = Filter { ended: true, count_max: 500, ..Filter::default() };
@@ -143,8 +110,7 @@ impl Laws {
     }
 
     /// Nothing was written since the last step.
-    pub async fn check_nothing_is_new(&mut self, engine: &Engine) {
-        self.hear_of_contact();
+    pub async fn check_nothing_is_new(&self, engine: &Engine) {
         let after = Cursor { incarnation: 0, position: self.position };
         let page = engine.entries(&tenant(), after, 1).await.expect("it can be read");
         assert_eq!(page.rows, [], "a second tick writes nothing");
@@ -192,7 +158,7 @@ impl Laws {
         let lost =
             |event: &Event| matches!(event, Event::AttemptEnded { outcome: Outcome::Lost, .. });
         if let (true, Some(lease)) = (events.iter().any(lost), leases.get(&task)) {
-            let end = lease.expires_at.max(self.amnesty);
+            let end = lease.expires_at.max(self.amnesty());
             assert!(end <= entry.at, "{task} was lost at {:?}, not at {end:?}", entry.at);
         }
     }
@@ -218,7 +184,7 @@ impl Laws {
                 expires_at: lease.expires_at,
                 length: Millis(0),
             });
-            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty);
+            let due = due_at(&row.flow, lease.as_ref(), &project, self.amnesty());
             assert!(due.is_none_or(|due| due > now), "{id} was due at {due:?}, it is {now:?}");
         }
     }
@@ -236,7 +202,7 @@ impl Laws {
                 project: &project,
                 pools: &self.pools,
                 around: &around,
-                amnesty: self.amnesty,
+                amnesty: self.amnesty(),
             };
             decide(&scene, &command, now).is_ok()
         };

@@ -9,10 +9,10 @@ use std::thread::{self, Thread};
 
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
-use baton_store::clock::ManualClock;
 use baton_store::{
     Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow,
     Store, TaskRow,
@@ -20,6 +20,7 @@ use baton_store::{
 use baton_testkit::chance::Chance;
 
 use crate::sightings::{Sight, Sightings};
+use crate::vocabulary::tenant;
 
 /// What goes wrong between the engine and its store.
 pub struct Faults {
@@ -60,17 +61,36 @@ impl Faults {
     }
 }
 
-/// When the store was first asked something since somebody looked, and whether to let time pass.
-#[derive(Clone, Copy)]
-pub struct Contact {
-    pub at: Timestamp,
-    pub swept: bool,
+/// When somebody last watched the time, and until when leases live on for it: the store's own
+/// rule, kept here a second time to hold the store to it.
+pub struct Watch {
+    watched_at: Timestamp,
+    pub amnesty: Timestamp,
+}
+
+impl Watch {
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self { watched_at: now, amnesty: Timestamp(0) }
+    }
+
+    /// An order arrives; tells whether it brought an amnesty.
+    fn hear(&mut self, order: &Order, now: Timestamp, has_leases: impl FnOnce() -> bool) -> bool {
+        let silent = now.since(self.watched_at) > SILENCE_MAX;
+        if silent || matches!(order.aim, Aim::Sweep(_)) {
+            self.watched_at = now;
+        }
+        let granted = silent && has_leases();
+        if granted {
+            self.amnesty = now + AMNESTY;
+        }
+        granted
+    }
 }
 
 pub struct Lockstep {
-    clock: Arc<ManualClock>,
-    contact: Arc<Mutex<Option<Contact>>>,
     inner: Mutex<Option<Arc<dyn Store>>>,
+    clock: Arc<dyn Clock>,
+    watch: Arc<Mutex<Watch>>,
     faults: Arc<Mutex<Faults>>,
     sightings: Arc<Mutex<Sightings>>,
     /// Requests that were carried out, whether or not anybody was told.
@@ -80,17 +100,18 @@ pub struct Lockstep {
 impl Lockstep {
     pub fn new(
         store: Arc<dyn Store>,
-        clock: Arc<ManualClock>,
+        (clock, watch): (Arc<dyn Clock>, Arc<Mutex<Watch>>),
         faults: Arc<Mutex<Faults>>,
         sightings: Arc<Mutex<Sightings>>,
     ) -> Self {
-        let (contact, done) = Default::default();
-        Self { clock, contact, inner: Mutex::new(Some(store)), faults, sightings, done }
+        let (inner, done) = (Mutex::new(Some(store)), Mutex::default());
+        Self { inner, clock, watch, faults, sightings, done }
     }
 
-    /// Tells when the store was asked something.
-    pub fn contact(&self) -> Arc<Mutex<Option<Contact>>> {
-        Arc::clone(&self.contact)
+    fn has_leases(&self) -> bool {
+        let filter = Filter { count_max: 500, ..Filter::default() };
+        let page = now(self.inner().tasks(&tenant(), filter)).expect("it can be read");
+        page.rows.iter().any(|row| row.lease.is_some())
     }
 
     /// Takes the store away and brings back another, with nobody holding on to the first.
@@ -129,9 +150,11 @@ impl Lockstep {
 impl Lockstep {
     /// A request is carried out once, however often it comes.
     fn hand_over(&self, order: Order) -> Result<Committed, Error> {
-        let first = Contact { at: self.clock.now(), swept: false };
-        let swept = matches!(order.aim, Aim::Sweep(_));
-        self.contact.lock().expect("one thread").get_or_insert(first).swept |= swept;
+        let mut watch = self.watch.lock().expect("one thread");
+        if watch.hear(&order, self.clock.now(), || self.has_leases()) {
+            self.saw(Sight::Amnesty);
+        }
+        drop(watch);
         let key = order.request.as_ref().map(|request| request.key.to_string());
         let answer = now(self.inner().submit(order));
         if let Some(key) = key {

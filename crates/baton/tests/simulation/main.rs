@@ -243,7 +243,6 @@ async fn settle(world: &mut World<'_>, crew: &mut [Holder]) {
             world.laws.check(&world.engine).await;
         }
     }
-    world.laws.hear_of_contact();
     if world.faults.lock().expect("one thread").mute {
         world.bell_sure_since = world.now();
     }

@@ -68,9 +68,8 @@ fn speaks(grip: &Grip<'_>, says: &Agent) -> Result<(), Refusal> {
         (Phase::Leased | Phase::Working, _) => Ok(()),
         (Phase::WaitingInput(_), Agent::Ask(_)) => Err(Refusal::WrongState { state }),
         (Phase::WaitingInput(_), _) => Ok(()),
-        (Phase::Verifying { .. }, Agent::Checkpoint(_) | Agent::Begin | Agent::Receive(_)) => {
-            Ok(())
-        }
+        (Phase::Verifying { .. }, Agent::Begin | Agent::Receive(_)) => Ok(()),
+        (Phase::Verifying { .. } | Phase::Stopping { .. }, Agent::Checkpoint(_)) => Ok(()),
         (Phase::Verifying { .. } | Phase::Stopping { .. }, _) => Err(Refusal::WrongState { state }),
     }
 }

@@ -253,7 +253,10 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
                 Some(block) => (Counts::Nothing, parked_again(block)),
                 None => (Counts::Nothing, Then::Queued),
             },
-            // A verifier that dies leaves the run as it was submitted.
+            // A verifier that dies or gives up leaves the run as it was submitted.
+            Purpose::Verify if matches!(outcome, Outcome::Released { .. }) => {
+                within_tries(grip, Counts::Try, Then::Submitted, now)
+            }
             Purpose::Verify => loss(grip, Then::Submitted, now),
         },
     }
@@ -281,7 +284,7 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
         }
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
-            let block = with_recurrence(grip.flow, block);
+            let block = with_recurrence(grip, block);
             if !block.sticky && was_met_meanwhile(grip, &block) {
                 return (Counts::Try, Then::Queued);
             }
@@ -340,34 +343,36 @@ fn back_off(grip: &Grip<'_>, failures: u8, now: Timestamp) -> Then {
 
 fn loss(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.losses.saturating_add(1) >= grip.flow.policy.losses_max {
-        return (Counts::Loss, limit(grip.flow, Cap::Losses, now));
+        return (Counts::Loss, limit(grip, Cap::Losses, now));
     }
     within_tries(grip, Counts::Loss, then, now)
 }
 
 fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.continuations >= grip.flow.policy.continuations_max {
-        return (Counts::Continuation, limit(grip.flow, Cap::Continuations, now));
+        return (Counts::Continuation, limit(grip, Cap::Continuations, now));
     }
     within_tries(grip, Counts::Continuation, then, now)
 }
 
 fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
-        return (counts, limit(grip.flow, Cap::Tries, now));
+        return (counts, limit(grip, Cap::Tries, now));
     }
     (counts, then)
 }
 
-fn limit(flow: &Flow, cap: Cap, now: Timestamp) -> Then {
+fn limit(grip: &Grip<'_>, cap: Cap, now: Timestamp) -> Then {
     let block =
         Block { why: Why::Limit { cap }, at: now, raised: 0, sticky: false, condition: false };
-    Then::Blocked { block: with_recurrence(flow, &block), again: false }
+    Then::Blocked { block: with_recurrence(grip, &block), again: false }
 }
 
-/// The same kind of block that came back too often is for a person alone.
-fn with_recurrence(flow: &Flow, block: &Block) -> Block {
-    let seen = flow.recurrence.get(&block.why.kind()).copied().unwrap_or_default();
+/// The same kind of block that came back too often is for a person alone; picking one up clears it.
+fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
+    let kind = block.why.kind();
+    let mut seen = grip.flow.recurrence.get(&kind).copied().unwrap_or_default();
+    seen.cleared |= grip.held.picked.as_ref().is_some_and(|picked| picked.why.kind() == kind);
     Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
 }
 

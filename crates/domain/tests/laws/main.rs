@@ -3,5 +3,18 @@
 
 mod bounds;
 mod cast;
+mod deadlines;
+mod edges;
+mod finishing;
+mod flows;
+mod history;
+mod lanes;
+mod laws;
+mod looping;
+mod names;
+mod reach;
+mod rules;
+mod shape;
+mod speech;
 mod table;
 mod world;

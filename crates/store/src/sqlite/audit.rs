@@ -7,6 +7,7 @@ use super::pen::{int, nat};
 use crate::Error;
 use crate::chain::payload_digest;
 use crate::chain::{Audit, Fault, Gather, Hash, Linked, ROOT, Seal, Stored, Walk};
+use crate::order::Actor;
 use crate::read::About;
 use baton_domain::ids::TaskId;
 
@@ -70,7 +71,7 @@ fn walk(
 ) -> Result<Option<Fault>, Error> {
     let mut walk = Walk::begin(name, floor + 1);
     let mut seals = seals(conn, key, floor)?.into_iter().peekable();
-    let sql = "SELECT position, task, version, at, actor, salt, payload, digest, link
+    let sql = "SELECT position, task, version, at, actor, salt, payload, digest, link, principal
                FROM events WHERE tenant = ?1 ORDER BY position";
     let mut found = conn.prepare_cached(sql)?;
     let mut rows = found.query([key])?;
@@ -104,6 +105,11 @@ fn step(
     let (salt, payload): (Option<Vec<u8>>, Option<String>) = (row.get(5)?, row.get(6)?);
     let erased: Option<Hash> = row.get(7)?;
     let kept = salt.as_deref().zip(payload.as_deref().map(str::as_bytes));
+    let principal: String = row.get(9)?;
+    if let Some(what) = misfit(&actor, &principal, kept.is_some(), erased.is_some()) {
+        let position = nat(row.get(0)?);
+        return Ok(Err(Fault { tenant: tenant.into(), position, what }));
+    }
     let digest = match (&kept, erased) {
         (Some((salt, payload)), _) => payload_digest(salt, payload),
         (None, Some(digest)) => digest,
@@ -122,6 +128,17 @@ fn step(
     Ok(walk.entry(&Stored { linked, payload: kept, link: &row.get(8)? }))
 }
 
+/// What no link covers, because it only repeats or stands in for what a link does cover.
+fn misfit(actor: &str, principal: &str, kept: bool, erased: bool) -> Option<&'static str> {
+    if kept == erased {
+        return Some("an entry has either a payload or the digest of an erased one");
+    }
+    match serde_json::from_str::<Actor>(actor) {
+        Ok(actor) if actor.principal.as_str() == principal => None,
+        Ok(_) | Err(_) => Some("the principal is not the actor's"),
+    }
+}
+
 fn seals(conn: &Connection, tenant: i64, floor: u64) -> Result<Vec<Seal>, Error> {
     let sql = "SELECT up_to, digest, key, signature FROM seals
                WHERE tenant = ?1 AND up_to > ?2 ORDER BY up_to";
@@ -137,23 +154,32 @@ fn seals(conn: &Connection, tenant: i64, floor: u64) -> Result<Vec<Seal>, Error>
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The rows' own heads must be the ends of the chains that were walked.
+/// Every chain that was walked must end at the head of a row, and every row at the end of a chain.
 fn stray_head(
     conn: &Connection,
     key: i64,
     tenant: &str,
     walk: &Walk,
 ) -> rusqlite::Result<Option<Fault>> {
-    let sql = "SELECT task, head FROM flows WHERE tenant = ?1
-               UNION ALL SELECT task, head FROM ended WHERE tenant = ?1
-               UNION ALL SELECT 0, records_head FROM tenants WHERE id = ?1";
+    let sql = "SELECT c.task, c.position, h.head FROM
+                 (SELECT task, max(position) AS position FROM events WHERE tenant = ?1
+                  GROUP BY task) c
+               FULL JOIN
+                 (SELECT task, head FROM flows WHERE tenant = ?1
+                  UNION ALL SELECT task, head FROM ended WHERE tenant = ?1
+                  UNION ALL SELECT 0, records_head FROM tenants WHERE id = ?1) h
+               ON h.task = c.task
+               ORDER BY c.position";
     let mut found = conn.prepare_cached(sql)?;
     let mut rows = found.query([key])?;
     while let Some(row) = rows.next()? {
-        let (task, head): (u64, Hash) = (nat(row.get(0)?), row.get(1)?);
-        if walk.head(task).unwrap_or(ROOT) != head {
+        let task: Option<i64> = row.get(0)?;
+        let end = task.and_then(|task| walk.head(nat(task)));
+        let head: Option<Hash> = row.get(2)?;
+        if end != head && (end, head) != (None, Some(ROOT)) {
+            let position = nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0));
             let what = "a row and the end of its chain differ";
-            return Ok(Some(Fault { tenant: tenant.into(), position: task, what }));
+            return Ok(Some(Fault { tenant: tenant.into(), position, what }));
         }
     }
     Ok(None)

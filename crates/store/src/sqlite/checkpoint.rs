@@ -112,7 +112,8 @@ impl Checkpointer {
     }
 }
 
-fn copy(conn: &Connection, mode: &str, shared: &Shared) -> rusqlite::Result<()> {
+/// Copies what the log holds back into the database.
+pub(super) fn copy(conn: &Connection, mode: &str, shared: &Shared) -> rusqlite::Result<()> {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
     let pages: i64 = match conn.query_row(&sql, [], |row| row.get(1)) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode};
 
 use super::{Chance, OpenError};
 
@@ -15,6 +16,24 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
 /// The version that this binary writes.
 pub(super) fn latest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Refuses what is not ours, or too new for us, before anything of it is changed: not even its
+/// log is copied back.
+pub(super) fn refuse_unknown(conn: &Connection) -> Result<(), OpenError> {
+    let keep_log = |keep| {
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
+            .map_err(|error| OpenError::Damaged(error.to_string()))
+    };
+    keep_log(true)?;
+    let found = version(conn)?;
+    if found > latest() {
+        return Err(OpenError::Newer { found, known: latest() });
+    }
+    if found > 0 {
+        check_reader(conn)?;
+    }
+    keep_log(false).map(drop)
 }
 
 /// Brings a database to the present version, or says why not. `backup` is where a copy goes
@@ -53,7 +72,10 @@ pub(super) fn migrate(
 
 /// The version of a database: zero if it is new. Fails if it is somebody else's, or cannot tell.
 fn version(conn: &Connection) -> Result<i64, OpenError> {
-    let broken = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    let broken = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::NotBaton,
+        Some(_) | None => OpenError::Damaged(error.to_string()),
+    };
     let number = |name: &str| {
         conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(broken)
     };

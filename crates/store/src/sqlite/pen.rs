@@ -396,13 +396,14 @@ impl Pen {
         project: &ProjectId,
         ended_by: Timestamp,
         count: usize,
-    ) -> Sql<Vec<TaskId>> {
-        let sql = "SELECT task FROM ended WHERE tenant = ?1 AND project = ?2 AND ended_at <= ?3
-                   ORDER BY ended_at LIMIT ?4";
+    ) -> Sql<Vec<(Timestamp, TaskId)>> {
+        let sql =
+            "SELECT ended_at, task FROM ended WHERE tenant = ?1 AND project = ?2 AND ended_at <= ?3
+                   ORDER BY ended_at, task LIMIT ?4";
         let mut found = self.conn.prepare_cached(sql)?;
         let rows = found
             .query_map(params![tenant, project.as_str(), ended_by.0, int(count as u64)], |row| {
-                Ok(TaskId(nat(row.get(0)?)))
+                Ok((Timestamp(row.get(0)?), TaskId(nat(row.get(1)?))))
             })?;
         rows.collect()
     }

@@ -36,13 +36,13 @@ impl Place {
             return Err(OpenError::NotOurs(folder.into()));
         }
         refuse_network(folder)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(folder.join("baton.lock"))
-            .map_err(io)?;
+        let path = folder.join("baton.lock");
+        let lock = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            // In a new folder nobody has watched the time yet.
+            Ok(lock) => lock.set_modified(SystemTime::UNIX_EPOCH).map(|()| lock),
+            Err(_) => OpenOptions::new().write(true).open(&path),
+        }
+        .map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(folder.into())),

@@ -50,8 +50,7 @@ impl Desk {
             self.pen.drop_reaction(row)?;
             swept.reactions += 1;
         }
-        swept.more = !self.books.reactions.is_empty()
-            || self.books.due.first().is_some_and(|(at, _, _)| *at <= now);
+        swept.more = !self.books.reactions.is_empty() || !self.due(now, 1)?.is_empty();
         self.pen.forget_requests(now - REQUESTS_KEPT, REQUESTS_AT_ONCE)?;
         let (position, task, lease) = (None, None, None);
         Ok(Committed { at: now, position, task, lease, replayed: false, swept })
@@ -85,18 +84,19 @@ impl Desk {
         }
     }
 
-    /// What is due by now, live tasks first.
+    /// What is due by now, the oldest first.
     fn due(&self, now: Timestamp, count_max: usize) -> Result<Vec<(usize, TaskId)>, Fail> {
         let live = self.books.due.iter().take_while(|(at, _, _)| *at <= now);
-        let mut due: Vec<_> = live.take(count_max).map(|(_, tenant, id)| (*tenant, *id)).collect();
+        let mut due: Vec<_> = live.take(count_max).copied().collect();
         for (tenant, ledger) in self.books.tenants.iter().enumerate() {
             for project in ledger.projects.values() {
                 let Some(kept) = project.archive_after else { continue };
-                let rest = count_max.saturating_sub(due.len());
-                let old = self.pen.to_archive(ledger.key, &project.id, now - kept, rest)?;
-                due.extend(old.into_iter().map(|id| (tenant, id)));
+                let old = self.pen.to_archive(ledger.key, &project.id, now - kept, count_max)?;
+                due.extend(old.into_iter().map(|(ended_at, id)| (ended_at + kept, tenant, id)));
             }
         }
-        Ok(due)
+        due.sort();
+        due.truncate(count_max);
+        Ok(due.into_iter().map(|(_, tenant, id)| (tenant, id)).collect())
     }
 }

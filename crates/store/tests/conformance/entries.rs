@@ -1,6 +1,7 @@
 //! What happened, in the order in which it was committed, without gaps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_domain::command::{Command, Person};
 use baton_domain::event::Event;
@@ -17,10 +18,10 @@ use crate::world::World;
 
 pub async fn a_reader_with_a_cursor_misses_nothing(world: &World) {
     let each = rounds(4);
-    let written = Arc::new(Notify::new());
+    let (wrote, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let writers: Vec<_> = (0..40)
         .map(|_| {
-            let (world, written) = (world.clone(), Arc::clone(&written));
+            let (world, wrote, ended) = (world.clone(), Arc::clone(&wrote), Arc::clone(&ended));
             tokio::spawn(async move {
                 let mut positions = vec![];
                 for _ in 0..each {
@@ -30,23 +31,27 @@ pub async fn a_reader_with_a_cursor_misses_nothing(world: &World) {
                     let task = birth.task.expect("a birth is about a task").id;
                     let edit = world.tell(task, retitle("changed")).await.expect("an edit");
                     positions.extend([birth.position, edit.position].map(|at| (at, task)));
-                    written.notify_one();
+                    wrote.notify_one();
                 }
+                ended.fetch_add(1, Ordering::SeqCst);
+                wrote.notify_one();
                 positions
             })
         })
         .collect();
-    let count = usize::try_from(each).expect("a soak is not that long") * 80;
     let mut seen: Vec<Entry> = vec![];
     let mut after = Cursor { incarnation: 0, position: 1 };
-    while seen.len() < count {
+    loop {
+        let all_ended = ended.load(Ordering::SeqCst) == writers.len();
         let page = world.store().entries(&world.tenant, after, 7).await.expect("reading works");
-        if page.rows.is_empty() {
-            written.notified().await;
-        }
-        seen.extend(page.rows);
         after.position = page.as_of;
+        match (page.rows.is_empty(), all_ended) {
+            (true, true) => break,
+            (true, false) => wrote.notified().await,
+            (false, _) => seen.extend(page.rows),
+        }
     }
+    assert_eq!(seen.len(), usize::try_from(each).expect("a soak is not that long") * 80);
     for (expected, entry) in (2..).zip(&seen) {
         assert_eq!(entry.position, expected, "no position is skipped or told twice");
     }

@@ -192,6 +192,17 @@ pub async fn nobody_loses_a_lease_to_a_silence_of_all_servers(world: &World) {
     assert_eq!(world.state(&grip).await, "queued", "after the amnesty leases end as ever");
 }
 
+pub async fn whoever_is_heard_first_after_a_silence_holds_still(world: &World) {
+    let task = world.queued().await;
+    let grip = world.claim(&solo("bob")).await.expect("there is work");
+    world.silence(Millis::hours(2));
+    let late = world.take(task, &solo("eve")).await.err();
+    assert!(matches!(late, Some(Refusal::Held { .. })), "no server was there to free it: {late:?}");
+    world.agent(&grip, checkpoint("here I am")).await.expect("bob holds it still");
+    world.agent(&grip, complete()).await.expect("bob holds it still");
+    assert!(world.row(task).await.flow.ending().is_some());
+}
+
 pub async fn an_amnesty_ends_by_itself(world: &World) {
     world.queued().await;
     let grip = world.claim(&solo("bob")).await.expect("there is work");
@@ -240,13 +251,13 @@ pub async fn a_second_sweep_finds_nothing(world: &World) {
         .await;
     world.claim(&solo("bob")).await.expect("there is work");
     world.wait(Millis(LEASE.0)).await;
-    let before = (world.dump().await, world.rung());
+    let before = (world.dump().await, world.rung().await);
     for _ in 0..2 {
         assert_eq!(world.sweep().await, Swept::default(), "nothing is due");
         world.silence(Millis::seconds(1));
     }
     assert_same(&before.0, &world.dump().await, "a converged system");
-    assert_eq!(world.rung(), vec![], "nothing became claimable");
+    assert_eq!(world.rung().await, vec![], "nothing became claimable");
 }
 
 pub async fn a_bounded_sweep_tells_what_it_left(world: &World) {

@@ -106,6 +106,7 @@ macro_rules! conformance {
                     a_renewed_lease_lives_on
                     a_lease_is_as_long_as_it_was_asked_for
                     nobody_loses_a_lease_to_a_silence_of_all_servers
+                    whoever_is_heard_first_after_a_silence_holds_still
                     an_amnesty_ends_by_itself
                     a_short_pause_between_sweeps_brings_no_amnesty
                     a_stopping_attempt_counts_as_its_verdict_when_its_lease_ends

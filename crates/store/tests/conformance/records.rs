@@ -157,32 +157,32 @@ fn names_lane(freed: &[Freed], expected: &str) -> bool {
 
 pub async fn whatever_becomes_claimable_rings_the_bell(world: &World) {
     let pools = || Freed::Pools(world.tenant.clone());
-    world.rung();
+    world.rung().await;
     world.make(story("backlog")).await;
-    assert_eq!(world.rung(), [], "nobody can claim that");
+    assert_eq!(world.rung().await, [], "nobody can claim that");
     let task = world.queued().await;
-    assert!(names_lane(&world.rung(), "coding"), "a run was opened");
+    assert!(names_lane(&world.rung().await, "coding"), "a run was opened");
     world.limit(PoolName::Scheduler, 5).await;
     let coding = PoolName::Stage(project("web"), stage("coding"));
     world.limit(coding.clone(), 1).await;
     let grip = world.claim(&solo("bob")).await.expect("there is work");
-    assert_eq!(world.rung(), [], "a claim frees nothing");
+    assert_eq!(world.rung().await, [], "a claim frees nothing");
     world.wait(Millis::minutes(5)).await;
-    let rung = world.rung();
+    let rung = world.rung().await;
     assert!(names_lane(&rung, "coding"), "the lease expired: {rung:?}");
     assert!(rung.contains(&pools()), "and its slot is free: {rung:?}");
     world.agent(&grip, complete()).await.expect_err("bob comes late");
-    assert_eq!(world.rung(), [], "a refusal frees nothing");
+    assert_eq!(world.rung().await, [], "a refusal frees nothing");
     world.limit(coding.clone(), 2).await;
-    assert_eq!(world.rung(), [pools()], "there is more room");
+    assert_eq!(world.rung().await, [pools()], "there is more room");
     let until = Some(world.now() + Millis::seconds(3));
     let pause = shut(world.now(), until);
     world.record(RecordCommand::ShutPool { pool: coding, shut: Some(pause) }).await;
-    assert_eq!(world.rung(), [], "a pause frees nothing");
+    assert_eq!(world.rung().await, [], "a pause frees nothing");
     world.wait(Millis::seconds(3)).await;
-    assert!(world.rung().contains(&pools()), "time opened it");
+    assert!(world.rung().await.contains(&pools()), "time opened it");
     world.tell(task, Person::Cancel(text("no"))).await.expect("a person may cancel");
-    assert_eq!(world.rung(), []);
+    assert_eq!(world.rung().await, []);
     world.make(ready("more")).await;
-    assert_eq!(world.rung().len(), 1);
+    assert_eq!(world.rung().await.len(), 1);
 }

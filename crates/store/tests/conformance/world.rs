@@ -140,8 +140,10 @@ impl World {
         swept.expect("a sweep is never refused").swept
     }
 
-    /// What became claimable since this was last asked.
-    pub fn rung(&self) -> Vec<Freed> {
+    /// What became claimable since this was last asked. A store may ring after it has answered,
+    /// but not later than before it answers the next order.
+    pub async fn rung(&self) -> Vec<Freed> {
+        self.sweep_some(0).await;
         std::mem::take(&mut *self.shared.rung.lock().expect("nobody panics while ringing"))
     }
 

@@ -148,6 +148,7 @@ pub fn agents() -> Vec<Row> {
             let nonce = Nonce(u128::from(attempt) + 999);
             Command::Agent(Proof::Token { attempt, nonce }, complete())
         }),
+        later("expired: complete", Millis::hours(25), |c| agent(c, complete())),
         row("forged: complete", |c| {
             let attempt = c.proof().attempt();
             Command::Agent(Proof::Token { attempt, nonce: Nonce(1) }, complete())
@@ -186,6 +187,7 @@ pub fn supervisors() -> Vec<Row> {
             let proof = Proof::Token { attempt, nonce };
             Command::Supervisor(proof, Supervisor::Renew { lease: None })
         }),
+        later("expired: proof", Millis::hours(25), |c| supervisor(c, proved())),
         row("nobody: spend", |_| {
             let nobody = Proof::Token { attempt: 0, nonce: Nonce(0) };
             Command::Supervisor(nobody, Supervisor::Spend { micros: 5 })

@@ -1,0 +1,198 @@
+//! Whoever changes the history behind the store's back is found out, and the place is named.
+
+use baton_store::Store;
+use baton_store::chain::Audit;
+use baton_store::sqlite::SqliteStore;
+use baton_testkit::disk::{Disk, Image};
+use rusqlite::Connection;
+use sha2::{Digest as _, Sha256};
+
+use crate::cast::{
+    birth, claim, done as completes, local, new_task, note, put, says, short_project, tenant,
+};
+use crate::site::{clock, done, open_on, options, wait};
+
+fn audit(store: &SqliteStore) -> Audit {
+    wait(store.audit()).expect("it can be audited")
+}
+
+/// Two tenants with a dozen entries each, sealed up to the ninth of the first.
+fn written() -> Image {
+    let disk = Disk::new(1);
+    let store = open_on(&disk, options(&clock(), 1)).expect("a sound disk");
+    for tenant in [local(), tenant("other")] {
+        done(&store, put(&tenant, short_project()));
+        for title in ["one", "two", "three"] {
+            let born = done(&store, birth(&tenant, new_task(title)));
+            let id = born.task.expect("a task").id;
+            done(&store, claim(&tenant, id, "ada", 1));
+            done(&store, says(&tenant, id, "ada", 1, note(title)));
+            if title == "two" && tenant == local() {
+                assert_eq!(
+                    done(&store, says(&tenant, id, "ada", 1, completes())).position,
+                    Some(8)
+                );
+                wait(store.seal()).expect("a seal");
+            }
+        }
+    }
+    assert_eq!((audit(&store).fault, audit(&store).entries), (None, 21));
+    drop(store);
+    disk.image()
+}
+
+/// Changes a copy of the database with all triggers gone, and has it audited.
+fn tampered(image: &Image, change: impl FnOnce(&Connection)) -> Audit {
+    let disk = image.mount(2);
+    let db = Connection::open_with_flags_and_vfs(
+        disk.path("baton.db"),
+        rusqlite::OpenFlags::default(),
+        disk.vfs_name(),
+    )
+    .expect("it opens");
+    let triggers: Vec<String> = db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        .and_then(|mut found| found.query_map([], |row| row.get(0))?.collect())
+        .expect("it reads");
+    for trigger in triggers {
+        db.execute_batch(&format!("DROP TRIGGER {trigger}")).expect("whoever has the file may");
+    }
+    change(&db);
+    db.close().expect("it closes");
+    audit(&open_on(&disk, options(&clock(), 3)).expect("a changed history still opens"))
+}
+
+fn sql(text: &str) -> impl FnOnce(&Connection) {
+    move |db| db.execute_batch(text).expect("whoever has the file may change it")
+}
+
+#[track_caller]
+fn check(image: &Image, change: &str, tenant: &str, position: u64) {
+    let fault = tampered(image, sql(change)).fault;
+    let fault = fault.unwrap_or_else(|| panic!("nobody noticed: {change}"));
+    assert_eq!((fault.tenant.as_str(), fault.position), (tenant, position), "{change}: {fault:?}");
+}
+
+#[test]
+fn every_column_of_an_entry_is_guarded() {
+    let image = written();
+    for set in [
+        "at = at + 1",
+        "principal = 'eve'",
+        "actor = replace(actor, 'ada', 'eve')",
+        "salt = zeroblob(16)",
+        "salt = NULL",
+        "payload = replace(payload, 'two', 'too')",
+        "payload = NULL",
+        "payload = NULL, salt = NULL",
+        "digest = zeroblob(32)",
+        "digest = zeroblob(32), payload = NULL, salt = NULL",
+        "link = zeroblob(32)",
+        "task = 1, version = 99",
+        "version = 98",
+    ] {
+        let change = format!("UPDATE events SET {set} WHERE tenant = 1 AND position = 7");
+        check(&image, &change, "local", 7);
+    }
+    check(
+        &image,
+        "UPDATE events SET tenant = 2, position = 99, task = 98
+                   WHERE tenant = 1 AND position = 7",
+        "local",
+        7,
+    );
+    check(&image, "UPDATE events SET position = 99 WHERE tenant = 1 AND position = 7", "local", 7);
+}
+
+#[test]
+fn what_is_missing_or_exchanged_is_named() {
+    let image = written();
+    check(&image, "DELETE FROM events WHERE tenant = 1 AND position = 1", "local", 1);
+    check(&image, "DELETE FROM events WHERE tenant = 1 AND position = 5", "local", 5);
+    check(&image, "DELETE FROM events WHERE tenant = 2 AND position = 6", "other", 6);
+    let swap = "UPDATE events SET position = 100 WHERE tenant = 1 AND position = 3;
+                UPDATE events SET position = 3 WHERE tenant = 1 AND position = 6;
+                UPDATE events SET position = 6 WHERE tenant = 1 AND position = 100";
+    check(&image, swap, "local", 3);
+}
+
+#[test]
+fn a_tail_that_was_sealed_cannot_be_cut() {
+    // Whoever cuts the tail puts the rows of the tasks back, too; the seal goes up to the eighth.
+    let cut = "CREATE TEMP TABLE kept AS SELECT body FROM main.flows LIMIT 1;
+               DELETE FROM events WHERE tenant = 1 AND position >= 6;
+               DELETE FROM flows WHERE tenant = 1;
+               DELETE FROM ended WHERE tenant = 1;
+               INSERT INTO flows
+               SELECT tenant, task, 'coding', link, (SELECT body FROM kept) FROM events e
+               WHERE tenant = 1 AND task > 0 AND version =
+                 (SELECT max(version) FROM events WHERE tenant = 1 AND task = e.task)";
+    check(&written(), cut, "local", 8);
+}
+
+#[test]
+fn the_rows_of_tasks_hang_on_their_chains() {
+    let image = written();
+    check(
+        &image,
+        "UPDATE flows SET head = zeroblob(32) WHERE tenant = 1 AND task = 3",
+        "local",
+        11,
+    );
+    check(&image, "UPDATE ended SET head = zeroblob(32) WHERE tenant = 1 AND task = 2", "local", 8);
+    check(&image, "DELETE FROM flows WHERE tenant = 2 AND task = 2", "other", 7);
+    check(&image, "UPDATE tenants SET records_head = zeroblob(32) WHERE id = 1", "local", 1);
+    let last = "DELETE FROM events WHERE tenant = 1 AND position = 11";
+    let fault = tampered(&image, sql(last)).fault.expect("a row knows of a later entry");
+    assert_eq!(fault.position, 10, "the chain of the task ends there");
+}
+
+#[test]
+fn seals_are_guarded_like_what_they_seal() {
+    let image = written();
+    for set in ["digest = zeroblob(32)", "signature = zeroblob(64)", "key = zeroblob(32)"] {
+        check(&image, &format!("UPDATE seals SET {set} WHERE tenant = 1"), "local", 8);
+    }
+    check(&image, "UPDATE seals SET up_to = 7 WHERE tenant = 1", "local", 7);
+    check(&image, "UPDATE seals SET up_to = 99 WHERE tenant = 1", "local", 99);
+}
+
+#[test]
+fn sealing_twice_seals_once_and_the_unsealed_tail_is_walked_too() {
+    let disk = written().mount(1);
+    let store = open_on(&disk, options(&clock(), 2)).expect("a sound disk");
+    assert_eq!(audit(&store).seals, 1);
+    wait(store.seal()).expect("a seal");
+    let sealed = audit(&store);
+    assert_eq!((sealed.seals, sealed.entries, sealed.fault), (3, 21, None), "one more for each");
+    wait(store.seal()).expect("nothing to seal is no error");
+    assert_eq!(audit(&store).seals, 3);
+    done(&store, birth(&local(), new_task("later")));
+    let more = audit(&store);
+    assert_eq!((more.seals, more.entries, more.fault), (3, 22, None));
+    let health = wait(store.health()).expect("it tells");
+    assert_eq!(health.verified_entries, 22);
+}
+
+#[test]
+fn an_erased_payload_leaves_the_chain_whole() {
+    let image = written();
+    let erased = tampered(&image, |db| {
+        let (salt, payload): (Vec<u8>, String) = db
+            .query_row(
+                "SELECT salt, payload FROM events WHERE tenant = 1 AND position = 7",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .expect("it reads");
+        let digest: [u8; 32] =
+            Sha256::new().chain_update(&salt).chain_update(&payload).finalize().into();
+        db.execute(
+            "UPDATE events SET payload = NULL, salt = NULL, digest = ?1
+             WHERE tenant = 1 AND position = 7",
+            [digest],
+        )
+        .expect("it is allowed");
+    });
+    assert_eq!((erased.fault, erased.entries), (None, 21));
+}

@@ -1,0 +1,14 @@
+//! SQLite behind the seam, on disks that fail and in processes that die.
+
+mod audit;
+mod caller;
+mod cast;
+mod faults;
+mod full;
+mod kill9;
+mod oracle;
+mod power;
+mod promise;
+mod script;
+mod site;
+mod stopping;
