@@ -6,13 +6,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use baton::engine::Engine;
-use baton_domain::decide::due_at;
+use baton_domain::command::{Claim, Command};
+use baton_domain::decide::{decide, due_at};
 use baton_domain::event::Event;
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::lane::Claimant;
 use baton_domain::pool::Pools;
 use baton_domain::run::Outcome;
-use baton_domain::scene::Lease;
+use baton_domain::scene::{Around, Lease, Scene};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::read::{About, Happened, LeaseRow};
@@ -188,25 +189,25 @@ impl Laws {
         }
     }
 
-    /// Whether something waits that this claimer could have.
+    /// Something that waits and that this claimer could have, by the rules themselves.
     pub fn could_have(&self, claimant: &Claimant, now: Timestamp) -> Option<TaskId> {
-        let has_room = |row: &TaskRow| {
-            row.flow.lanes().iter().any(|lane| {
-                let mut takes = lane.takes(claimant);
-                if lane.budget_micros > 0 {
-                    let pool = baton_domain::pool::PoolName::Budget(row.flow.id);
-                    takes.push(baton_domain::pool::Take { pool, amount: lane.budget_micros });
-                }
-                lane.admits(claimant)
-                    && lane
-                        .gates()
-                        .all(|gate| self.pools.get(&gate).is_none_or(|it| it.is_open(now)))
-                    && takes.iter().all(|take| {
-                        self.pools.get(&take.pool).is_none_or(|it| it.admits(take.amount, now))
-                    })
-            })
+        let (project, around) = (project(), Around::default());
+        let claim = Claim { claimant: claimant.clone(), nonce: Nonce(0), lease: None };
+        let command = Command::Claim(claim);
+        let waits = |task: &Task| task.flow.lanes().iter().any(|lane| lane.admits(claimant));
+        let may = |task: &Task| {
+            let scene = Scene {
+                task: Some(task),
+                lease: None,
+                project: &project,
+                pools: &self.pools,
+                around: &around,
+                amnesty: self.amnesty(),
+            };
+            decide(&scene, &command, now).is_ok()
         };
-        self.rows.iter().find(|(_, row)| has_room(row)).map(|(id, _)| *id)
+        let found = self.tasks.iter().find(|(_, task)| waits(task) && may(task));
+        found.map(|(id, _)| *id)
     }
 
     /// What must be true at the very end: the whole history tells the same once more.

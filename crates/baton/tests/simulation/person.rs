@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::command::{Clear, Command, Patch, Person};
+use baton_domain::command::{Command, Patch, Person};
 use baton_domain::ids::TaskId;
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Shut};
@@ -217,11 +217,6 @@ fn next(flow: &Flow) -> Option<Person> {
         },
         RunState::Held(held) if waits_for_answer(&held.phase) => {
             Some(Person::Answer(text("the second one")))
-        }
-        // Its lane admits only the assignee, who is no verifier: somebody must let others in.
-        RunState::Idle(Idle::Submitted(_)) if flow.assignee.is_some() => {
-            let clear = [Clear::Assignee].into();
-            Some(Person::Edit(Box::new(Patch { clear, ..Patch::default() })))
         }
         RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_))
         | RunState::Held(_) => None,

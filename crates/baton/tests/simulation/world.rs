@@ -1,6 +1,5 @@
 //! The engine under test, and everything around it that a run of the simulation shares.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,6 +25,10 @@ use crate::lockstep::{Faults, Lockstep, Watch};
 use crate::sightings::{Sight, Sightings};
 use crate::vocabulary::{tenant, text};
 
+/// When every run begins: later than any machine's clock, because a store on disk never goes back
+/// behind the time of its files.
+const START: Timestamp = Timestamp(4_000_000_000_000);
+
 /// How often a caller asks again when it gets no good answer.
 const TRIES_MAX: usize = 32;
 
@@ -37,28 +40,38 @@ pub trait Ground {
     fn reopen(&self, store: Arc<dyn Store>, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store>;
 }
 
-/// The last steps of a run, for whoever has to find out what went wrong.
+/// The steps of a run, for whoever has to find out what went wrong.
 #[derive(Default)]
 pub struct Trace {
-    steps: VecDeque<String>,
-    count: usize,
+    /// What happened, and the hash of everything up to there.
+    steps: Vec<(String, u64)>,
 }
 
 /// Steps that are shown of a run that failed.
 const STEPS_SHOWN: usize = 30;
 
 impl Trace {
-    pub fn add(&mut self, step: String) {
-        self.count += 1;
-        if self.steps.len() == STEPS_SHOWN {
-            self.steps.pop_front();
-        }
-        self.steps.push_back(step);
+    pub fn add(&mut self, step: String, hash: u64) {
+        self.steps.push((step, hash));
     }
 
+    /// The last steps.
     pub fn told(&self) -> String {
-        let first = self.count - self.steps.len();
-        self.steps.iter().zip(first..).fold(String::new(), |mut told, (step, number)| {
+        self.told_up_to(self.steps.len())
+    }
+
+    /// The steps up to where the other run went another way, and what that one did then.
+    pub fn told_against(&self, other: &Self) -> String {
+        let same = self.steps.iter().zip(&other.steps).take_while(|(own, its)| own == its).count();
+        let its = other.steps.get(same).map_or("ends", |(step, _)| step);
+        format!("{}and the other: {its}\n", self.told_up_to(same + 1))
+    }
+
+    fn told_up_to(&self, end: usize) -> String {
+        let end = end.min(self.steps.len());
+        let first = end.saturating_sub(STEPS_SHOWN);
+        (first..end).fold(String::new(), |mut told, number| {
+            let (step, _) = &self.steps[number];
             writeln!(told, "{number:5} {step}").expect("a string takes what is written to it");
             told
         })
@@ -105,7 +118,7 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     pub fn new(ground: &'a dyn Ground, seed: u64, trace: Arc<Mutex<Trace>>) -> Self {
         let mut chance = Chance::new(seed);
-        let start = Timestamp(1_700_000_000_000);
+        let start = START;
         let clock = Arc::new(ManualClock::at(start));
         let faults = Arc::new(Mutex::new(Faults::new(chance.fork())));
         let waiters = Waiters::new();
@@ -143,8 +156,8 @@ impl<'a> World<'a> {
 
     pub fn say(&mut self, step: String) {
         self.laws.note(&step);
-        let step = format!("{:>8} ms  {step}", self.now().0 - 1_700_000_000_000);
-        self.trace.lock().expect("one thread").add(step);
+        let step = format!("{:>8} ms  {step}", self.now().0 - START.0);
+        self.trace.lock().expect("one thread").add(step, self.laws.hash());
     }
 
     /// The process dies and comes back: whoever waited is gone, what was kept is there.
