@@ -123,6 +123,21 @@ impl PoolMove {
     }
 }
 
+impl PoolName {
+    /// Whether nobody takes from it: it is open or shut, and nothing more.
+    #[must_use]
+    pub fn is_only_paused(&self) -> bool {
+        match self {
+            Self::Scheduler | Self::Project(_) | Self::Tree(_) => true,
+            Self::Stage(..)
+            | Self::Holder(_)
+            | Self::Key(..)
+            | Self::Account(_)
+            | Self::Budget(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for PoolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

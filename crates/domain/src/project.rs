@@ -123,6 +123,10 @@ pub fn decide_record(
             Ok(vec![RecordEvent::ProjectRemoved { project: project.id.clone() }])
         }
         RecordCommand::LimitPool { pool, limit } => {
+            if limit.is_some() && pool.is_only_paused() {
+                let rule = "can be paused but not limited";
+                return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
+            }
             Ok(vec![RecordEvent::PoolLimited { pool: pool.clone(), limit: *limit }])
         }
         RecordCommand::ShutPool { pool, shut } => {

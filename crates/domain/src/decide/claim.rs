@@ -132,7 +132,7 @@ fn afford(
     wish: &Claim,
     now: Timestamp,
 ) -> Result<Vec<Take>, Refusal> {
-    for gate in lane.gates() {
+    for gate in lane.gates().chain([PoolName::Tree(flow.id)]) {
         if scene.pools.get(&gate).is_some_and(|pool| !pool.is_open(now)) {
             return Err(Refusal::Paused { pool: gate.to_string() });
         }

@@ -161,7 +161,9 @@ fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Deci
 fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -> Decided {
     let flow = known(scene)?;
     let attempt = proof.attempt();
-    let earlier = (1..=flow.attempts).contains(&attempt)
+    // Only a token, whose seal was checked, tells who an earlier attempt was.
+    let earlier = matches!(proof, Proof::Token { .. })
+        && (1..=flow.attempts).contains(&attempt)
         && flow.run.as_ref().and_then(|run| run.held()).is_none_or(|held| held.attempt != attempt);
     match says {
         Supervisor::Stopped { death, survivor: false } if earlier && *death != Death::None => {
