@@ -202,6 +202,7 @@ fn a_block_that_expired_during_an_outage_expires_once() {
     let until = world.now + Millis::hours(1);
     world.conclude(id, block(Why::Transient { until }));
     let entries = world.entries[&id].len();
+    assert_eq!(world.due_at(id), Some(until));
     world.wait(Millis::hours(24));
     assert_eq!(world.pass(id), 1);
     assert_eq!(world.pass(id), 0, "a second server finds nothing to do");
@@ -255,6 +256,20 @@ fn a_report_of_an_earlier_attempt_changes_nothing() {
         assert_eq!(refused(late), Refusal::LeaseLost);
     }
     assert_eq!(*world.flow(id), flow);
+}
+
+/// Case 23.
+#[test]
+fn who_holds_the_run_again_cannot_speak_as_its_earlier_attempt() {
+    let mut world = world();
+    let id = world.at_work(started(), Mode::Supervised);
+    expire(&mut world, id);
+    world.take_up(id, Mode::Supervised);
+    let principal = worker().principal;
+    let as_attempt = |attempt| Proof::Caller { attempt, principal: principal.clone() };
+    let old = world.tell(id, &Command::Agent(as_attempt(1), note()));
+    assert_eq!(refused(old), Refusal::LeaseLost);
+    world.tell(id, &Command::Agent(as_attempt(2), note())).expect("it holds the run");
 }
 
 /// Case 26.
@@ -413,6 +428,9 @@ fn two_dependencies_that_are_done_at_once_give_one_run() {
     be_done(&mut world, a);
     be_done(&mut world, b);
     assert_eq!(world.reactions.len(), 2, "both told before either was heard");
+    let first = world.reactions.pop_front().expect("there are two");
+    world.tell(id, &Command::Time(Time::React(first))).expect("a reaction is never refused");
+    assert_eq!(world.word(id), "none", "one is still open");
     world.settle();
     assert_eq!((world.word(id), world.flow(id).runs), ("queued", 1));
 }

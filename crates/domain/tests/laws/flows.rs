@@ -188,7 +188,10 @@ fn a_draft_whose_dependencies_are_done_starts_when_it_is_published() {
         world.conclude(on, complete());
     }
     world.settle();
-    assert_eq!(world.word(id), "none", "nothing happens to a draft");
+    for on in [true, false] {
+        world.person(id, hold(Hold::Review, on)).expect("a person may");
+        assert_eq!(world.word(id), "none", "nothing happens to a draft");
+    }
     world.person(id, hold(Hold::Frozen, true)).expect("a person may");
     world.person(id, Person::Publish).expect("a person may");
     assert_eq!(world.word(id), "none", "it is frozen");

@@ -176,6 +176,7 @@ pub fn proof(world: &World, id: TaskId, choice: u8) -> Proof {
         |lease| Proof::Token { attempt: lease.attempt, nonce: lease.nonce },
     );
     let attempt = right.attempt();
+    let holder = world.leases.get(&id).map_or(principal("nobody"), |lease| lease.holder.clone());
     match choice {
         0 => Proof::Token { attempt, nonce: Nonce(1) },
         1 => Proof::Token {
@@ -186,6 +187,7 @@ pub fn proof(world: &World, id: TaskId, choice: u8) -> Proof {
         3 => Proof::Caller { attempt, principal: principal("nobody") },
         4 => Proof::Caller { attempt, principal: worker().principal },
         5 => Proof::Token { attempt: 1, nonce: Nonce(1_000) },
+        6 => Proof::Caller { attempt: attempt.saturating_sub(1), principal: holder },
         _ => right,
     }
 }
