@@ -129,15 +129,20 @@ fn write_log_again(wal: &Path) -> std::io::Result<()> {
 fn refuse_network(folder: &Path) -> Result<(), OpenError> {
     let about = rustix::fs::statfs(folder)
         .map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
-    let magic = u64::try_from(about.f_type).unwrap_or(0) & 0xffff_ffff;
-    match NETWORK.iter().find(|(known, _)| *known == magic) {
-        Some((_, name)) => Err(OpenError::Network(folder.into(), name)),
+    match network(u64::try_from(about.f_type).unwrap_or(0)) {
+        Some(name) => Err(OpenError::Network(folder.into(), name)),
         None => Ok(()),
     }
 }
 
+/// The name of a file system that a store must not be on, by its magic number.
+fn network(magic: u64) -> Option<&'static str> {
+    let known = NETWORK.iter().find(|(known, _)| *known == magic & 0xffff_ffff);
+    known.map(|(_, name)| *name)
+}
+
 /// File systems that are not on this machine, or not known to keep their promises.
-const NETWORK: [(u64, &str); 8] = [
+const NETWORK: [(u64, &str); 10] = [
     (0x6969, "nfs"),
     (0xff53_4d42, "cifs"),
     (0xfe53_4d42, "smb2"),
@@ -146,6 +151,8 @@ const NETWORK: [(u64, &str); 8] = [
     (0x6573_5546, "fuse"),
     (0x00c3_6400, "ceph"),
     (0x5346_414f, "afs"),
+    (0x6b41_4653, "afs"),
+    (0x0bd0_0bd0, "lustre"),
 ];
 
 /// Bytes free where a store is.
@@ -153,3 +160,6 @@ pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(folder).ok()?;
     Some(about.f_bavail.saturating_mul(about.f_frsize))
 }
+
+#[cfg(test)]
+mod tests;
