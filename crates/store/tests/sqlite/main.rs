@@ -6,6 +6,7 @@ mod cast;
 mod faults;
 mod full;
 mod kill9;
+mod opening;
 mod oracle;
 mod power;
 mod promise;
