@@ -10,6 +10,7 @@ mod opening;
 mod oracle;
 mod power;
 mod promise;
+mod raw;
 mod script;
 mod site;
 mod stopping;
