@@ -11,6 +11,7 @@ mod oracle;
 mod power;
 mod promise;
 mod raw;
+mod reopening;
 mod script;
 mod site;
 mod stopping;
