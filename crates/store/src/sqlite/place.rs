@@ -1,6 +1,7 @@
 //! The folder of a store: ours alone, on a local disk, used by one process at a time.
 
 use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -84,28 +85,35 @@ impl Place {
         }
     }
 
-    /// Reserves room again.
+    /// Reserves room again; fails only for want of room. Where nothing can be reserved there is no
+    /// ballast, which must not keep a store from leaving a full disk behind.
     pub(super) fn restore_ballast(&mut self) -> std::io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join("baton.ballast");
         if fs::metadata(&path).is_ok_and(|about| about.len() >= BALLAST_BYTES as u64) {
             return Ok(());
         }
-        let file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
-        let reserved = rustix::fs::fallocate(
-            &file,
-            rustix::fs::FallocateFlags::empty(),
-            0,
-            BALLAST_BYTES as u64,
-        );
-        if reserved.is_err() {
-            drop(file);
-            drop(fs::remove_file(&path));
-            return Err(std::io::Error::other("no room for the ballast"));
+        match reserve(&path) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                drop(fs::remove_file(&path));
+                Err(error)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no room can be reserved here");
+                drop(fs::remove_file(&path));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
+}
+
+fn reserve(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    let whole = rustix::fs::FallocateFlags::empty();
+    Ok(rustix::fs::fallocate(&file, whole, 0, BALLAST_BYTES as u64)?)
 }
 
 /// After a failed sync the last process may have left pages that are in memory but not on disk,

@@ -47,6 +47,16 @@ fn ballast_is_there_until_it_is_given_back() {
 }
 
 #[test]
+fn where_nothing_can_be_reserved_there_is_no_ballast_and_no_harm() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("store");
+    let mut place = Place::enter(&folder).expect("it is ours");
+    place.release_ballast();
+    std::fs::create_dir(folder.join("baton.ballast")).expect("something in the way");
+    place.restore_ballast().expect("only want of room is a reason to wait");
+}
+
+#[test]
 fn the_last_sweep_is_remembered_from_one_life_to_the_next() {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("store");
