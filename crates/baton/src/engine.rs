@@ -192,4 +192,4 @@ impl fmt::Debug for Engine {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,11 +3,15 @@
 //! Arrows never turn back: a surface builds orders, the engine submits them, the store decides and
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
+pub mod bench;
 pub mod chance;
+pub mod cli;
 pub mod clock;
 pub mod clockwork;
+pub mod demo;
 pub mod engine;
 pub mod health;
+pub mod home;
 pub mod log;
 pub mod metrics;
 pub mod tokens;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton::log;
+use baton::{cli, log};
 
 fn main() -> ExitCode {
     #[expect(clippy::disallowed_methods, reason = "read once at the start of the program")]
@@ -11,5 +11,5 @@ fn main() -> ExitCode {
         eprintln!("baton: {error}");
         return ExitCode::from(2);
     }
-    ExitCode::SUCCESS
+    cli::run(std::env::args_os())
 }

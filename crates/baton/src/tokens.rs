@@ -15,7 +15,7 @@ use sha2::Sha256;
 
 use base62::{CHECK_DIGITS, WORD_DIGITS};
 
-pub use secrets::{Error, Secrets};
+pub use secrets::{Error, Secrets, secret_file};
 
 mod base62;
 mod secrets;

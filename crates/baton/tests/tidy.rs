@@ -14,14 +14,20 @@ const SELF: &str = "crates/baton/tests/tidy.rs";
 
 /// Which module of the program may use which. A new module gets a row here first.
 const MODULES: &[(&str, &[&str])] = &[
+    ("chance", &[]),
     ("clock", &[]),
-    ("tokens", &[]),
-    ("engine", &["clock", "tokens"]),
-    ("clockwork", &["engine", "clock"]),
-    ("demo", &["engine", "clockwork", "clock", "tokens"]),
-    ("bench", &["engine", "clockwork", "clock", "tokens"]),
-    ("cli", &["engine", "clockwork", "clock", "tokens", "demo", "bench"]),
-    ("main", &["cli", "demo", "bench"]),
+    ("log", &[]),
+    ("tokens", &["chance"]),
+    ("metrics", &[]),
+    ("waiters", &["metrics"]),
+    ("health", &[]),
+    ("engine", &["chance", "clock", "health", "metrics", "tokens", "waiters"]),
+    ("clockwork", &["engine"]),
+    ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
+    ("demo", &["chance", "clockwork", "engine", "home"]),
+    ("bench", &["chance", "clock", "engine", "home"]),
+    ("cli", &["bench", "demo"]),
+    ("main", &["cli", "log"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.
@@ -84,6 +90,10 @@ fn modules_use_only_what_their_row_allows() {
         let Some(inner) = path.strip_prefix("crates/baton/src/") else { continue };
         let Some(inner) = inner.strip_suffix(".rs") else { continue };
         let module = inner.split('/').next().expect("a path has a first part");
+        // The library's root only lists the modules, and a test may look around.
+        if module == "lib" || is_test(&path) {
+            continue;
+        }
         let Some(may_use) = rows.get(module) else {
             offences.insert(format!("{path}: add a row for `{module}` to MODULES in {SELF}"));
             continue;

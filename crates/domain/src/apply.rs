@@ -142,7 +142,7 @@ impl Flow {
                 }
             }
             Event::Ended { ending } => {
-                self.stage = Stage::Ended(ending.clone());
+                self.stage = Stage::Ended(ending.kept());
                 self.owed = None;
                 self.ended_at = Some(at);
             }
@@ -152,7 +152,7 @@ impl Flow {
                 }
             }
             Event::HoldSet { hold, on, .. } => *self.holds.flag(*hold) = *on,
-            Event::Owing { owed } => self.owed = Some(owed.clone()),
+            Event::Owing { owed } => self.owed = Some(owed.kept()),
             Event::DependencyAdded { on, met } => {
                 self.dependencies += 1;
                 if !met {
@@ -184,13 +184,14 @@ impl Flow {
             }),
             Event::Progressed { report } => {
                 self.on_run(|run| run.progress.add(report));
-                self.on_attempt(at, |_, _| {});
+                self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Checkpointed { number, .. } => {
                 self.checkpoints = *number;
-                self.on_attempt(at, |_, _| {});
+                self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Asked { .. } => self.on_attempt(at, |held, policy| {
+                held.effects = true;
                 held.phase = Phase::WaitingInput(Question { raised: version, asked_at: at });
                 held.armed.only(Some(Deadline::UserInput), policy, at);
             }),
@@ -204,6 +205,7 @@ impl Flow {
             }),
             Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
                 let attempt = held.attempt;
+                held.effects = true;
                 held.submission = Some(SubmissionMark { raised: version, attempt });
                 held.phase = Phase::Verifying { exited: false };
                 held.armed.only(None, policy, at);

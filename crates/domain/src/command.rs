@@ -271,6 +271,8 @@ pub enum Supervisor {
     TimedOut(Deadline),
     /// The agent ended without a word.
     Exited,
+    /// The machine, the network or a provider broke the attempt; the agent is not to blame.
+    Lost { code: Code, reason: Reason },
     /// The agent was stopped, and this is the proof.
     Stopped {
         death: Death,

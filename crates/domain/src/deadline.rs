@@ -132,10 +132,9 @@ impl Armed {
         self.0.insert(deadline, at);
     }
 
-    /// The deadline that ends first.
-    #[must_use]
-    pub fn first(&self) -> Option<(Deadline, Timestamp)> {
-        self.0.iter().map(|(deadline, at)| (*deadline, *at)).min_by_key(|(_, at)| *at)
+    /// Every deadline that runs, and when it ends.
+    pub fn iter(&self) -> impl Iterator<Item = (Deadline, Timestamp)> + '_ {
+        self.0.iter().map(|(deadline, at)| (*deadline, *at))
     }
 }
 

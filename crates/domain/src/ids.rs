@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
 
+/// The highest number that a task may have: a thousand tasks a second for thirty years.
+pub const TASK_NUMBER_MAX: u64 = 999_999_999_999;
+
 /// A task of a tenant, shown as `T-128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -61,9 +64,13 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
     if plain { text.parse().ok() } else { None }
 }
 
+fn task_number(text: &str) -> Option<TaskId> {
+    number(text).filter(|number| *number <= TASK_NUMBER_MAX).map(TaskId)
+}
+
 fn pair(text: &str, prefix: &str) -> Option<(TaskId, u32)> {
     let (task, own) = text.strip_prefix(prefix)?.split_once('.')?;
-    Some((TaskId(number(task)?), number(own)?))
+    Some((task_number(task)?, number(own)?))
 }
 
 impl FromStr for TaskId {
@@ -71,8 +78,7 @@ impl FromStr for TaskId {
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
         text.strip_prefix("T-")
-            .and_then(number)
-            .map(TaskId)
+            .and_then(task_number)
             .ok_or_else(|| malformed("task", "must look like T-128"))
     }
 }
@@ -118,24 +124,27 @@ macro_rules! written_as_text {
 written_as_text!(TaskId, RunId, AttemptId);
 
 /// Longest name in bytes: long enough for `team/service-name`, short enough for a column.
-pub const NAME_BYTES_MAX: usize = 64;
+pub const NAME_BYTES_MAX: usize = 48;
+/// Longest name of something that a task may have several of.
+pub const SHORT_NAME_BYTES_MAX: usize = 32;
 
-fn check_name(field: &'static str, text: &str) -> Result<(), Refusal> {
+fn check_name(field: &'static str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
     let starts = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let plain = text
         .bytes()
         .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._:/@-".contains(&b));
-    if starts && plain && text.len() <= NAME_BYTES_MAX && !text.contains("..") {
+    if starts && plain && text.len() <= bytes_max && !text.contains("..") {
         return Ok(());
     }
-    Err(malformed(
-        field,
-        "must be 1 to 64 of a-z 0-9 . _ : / @ -, begin with a letter or digit, and not contain ..",
-    ))
+    let rule = format!(
+        "must be 1 to {bytes_max} of a-z 0-9 . _ : / @ -, begin with a letter or digit, and not \
+         contain .."
+    );
+    Err(Refusal::Invalid { field: field.into(), rule })
 }
 
 macro_rules! names {
-    ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $field:literal, $bytes_max:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -144,7 +153,7 @@ macro_rules! names {
         impl $name {
             /// Accepts a well-formed name.
             pub fn new(text: &str) -> Result<Self, Refusal> {
-                check_name($field, text)?;
+                check_name($field, text, $bytes_max)?;
                 Ok(Self(text.into()))
             }
 
@@ -187,25 +196,25 @@ macro_rules! names {
 
 names! {
     /// Whose data it is; a user alone is tenant `local`.
-    TenantId = "tenant";
+    TenantId = "tenant", NAME_BYTES_MAX;
     /// Who calls.
-    PrincipalId = "principal";
+    PrincipalId = "principal", NAME_BYTES_MAX;
     /// A repository root or any folder, under a name.
-    ProjectId = "project";
+    ProjectId = "project", NAME_BYTES_MAX;
     /// A working stage of a project's pipeline.
-    StageName = "stage";
+    StageName = "stage", SHORT_NAME_BYTES_MAX;
     /// Something that a holder can do and that some tasks need.
-    Capability = "capability";
+    Capability = "capability", SHORT_NAME_BYTES_MAX;
     /// Tasks with equal keys share a limit.
-    ConcurrencyKey = "key";
+    ConcurrencyKey = "key", NAME_BYTES_MAX;
     /// A free tag.
-    Label = "label";
+    Label = "label", NAME_BYTES_MAX;
     /// A provider account whose rate limit is shared by all tasks.
-    Account = "account";
+    Account = "account", NAME_BYTES_MAX;
     /// A line of a contract.
-    LineId = "line";
+    LineId = "line", NAME_BYTES_MAX;
     /// Which installation made a process, worktree or ref, so that two of them never reap each other.
-    DeploymentId = "deployment";
+    DeploymentId = "deployment", NAME_BYTES_MAX;
 }
 
 /// The secret-free part of a claim: a lease is parked by forgetting it.

@@ -57,7 +57,8 @@ pub struct Claimant {
     pub project: Option<ProjectId>,
     #[serde(default)]
     pub stage: Option<StageName>,
-    #[serde(default)]
+    /// Nothing less urgent; without a wish, everything.
+    #[serde(default = "Priority::lowest")]
     pub priority_min: Priority,
     #[serde(default)]
     pub wants: Wants,
@@ -209,6 +210,12 @@ impl Sort {
 }
 
 impl Priority {
+    /// What nothing is less urgent than.
+    #[must_use]
+    pub fn lowest() -> Self {
+        Self::Low
+    }
+
     /// How much later than others it may come and still go first.
     #[must_use]
     pub fn head_start(self) -> Millis {

@@ -2,10 +2,14 @@
 
 use crate::time::Millis;
 
+/// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
+pub const FLOW_BYTES_MAX: usize = 4_608;
+/// How much of the reason for an ending stays in the hot row; its entry has the whole.
+pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
-pub const DEPENDENCIES_MAX: usize = 32;
+pub const DEPENDENCIES_MAX: usize = 16;
 /// Ancestors that one task may have.
-pub const DEPTH_MAX: usize = 8;
+pub const DEPTH_MAX: usize = 6;
 /// Children that one task may have.
 pub const CHILDREN_MAX: usize = 64;
 /// Tasks that may wait for one task: what its end has to tell in one transaction.
@@ -37,6 +41,12 @@ pub const STAGES_MAX: usize = 12;
 /// Commands in one order.
 pub const COMMANDS_MAX: usize = 4;
 
+/// The longest that an attempt, a question or a queue may be allowed to take.
+pub const SPAN_MAX: Millis = Millis::hours(24 * 30);
+/// The most that one attempt may reserve: a billion currency units.
+pub const BUDGET_MICROS_MAX: u64 = 1_000_000_000_000_000;
+/// How long a holder may park or delay a run by time alone.
+pub const PARKED_MAX: Millis = Millis::hours(24 * 30);
 /// The longest lease that may be asked for.
 pub const LEASE_MAX: Millis = Millis::hours(24);
 /// The shortest lease that may be asked for.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
-use crate::limits::{LEASE_MAX, LEASE_MIN};
+use crate::limits::{BUDGET_MICROS_MAX, LEASE_MAX, LEASE_MIN, SPAN_MAX};
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
@@ -54,6 +54,8 @@ impl Default for Policy {
 impl Policy {
     /// Whether every number is within its bounds.
     pub fn check(&self) -> Result<(), Refusal> {
+        let span = Millis::seconds(1)..=SPAN_MAX;
+        let affordable = self.budget_micros <= BUDGET_MICROS_MAX;
         let rules = [
             ("policy.attempts_max", (1..=10).contains(&self.attempts_max), "must be 1 to 10"),
             ("policy.continuations_max", self.continuations_max <= 50, "must be at most 50"),
@@ -62,9 +64,10 @@ impl Policy {
             ("policy.backoff", self.backoff <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max <= Millis::hours(24), "must be at most a day"),
             ("policy.lease", lease_is_bounded(self.lease), "must be 1 s to 24 h"),
-            ("policy.wall", self.wall >= Millis::seconds(1), "must be at least 1 s"),
-            ("policy.input", self.input >= Millis::seconds(1), "must be at least 1 s"),
-            ("policy.starved", self.starved >= Millis::seconds(1), "must be at least 1 s"),
+            ("policy.wall", span.contains(&self.wall), "must be 1 s to 30 days"),
+            ("policy.input", span.contains(&self.input), "must be 1 s to 30 days"),
+            ("policy.starved", span.contains(&self.starved), "must be 1 s to 30 days"),
+            ("policy.budget_micros", affordable, "must be at most a billion currency units"),
         ];
         match rules.iter().find(|(_, kept, _)| !kept) {
             None => Ok(()),

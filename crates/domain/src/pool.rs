@@ -90,6 +90,17 @@ impl Pool {
         self.shut.as_ref().is_none_or(|shut| shut.until.is_some_and(|until| until <= now))
     }
 
+    /// Whether it has more room than it had, or is open again.
+    #[must_use]
+    pub fn is_eased_since(&self, before: &Self, now: Timestamp) -> bool {
+        self.is_open(now) && (!before.is_open(now) || self.room() > before.room())
+    }
+
+    fn room(&self) -> u64 {
+        let taken = self.used.saturating_add(self.settled);
+        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+    }
+
     /// Carries out a change.
     pub fn apply(&mut self, change: &PoolMove) {
         match change {

@@ -152,6 +152,12 @@ impl Project {
         Ok(())
     }
 
+    /// What is left of a project that was forgotten: tasks that ended in it may still be put away.
+    #[must_use]
+    pub fn gone(id: ProjectId) -> Self {
+        Self { id, root: None, pipeline: vec![], archive_after: None, promote: false }
+    }
+
     /// A stage by name.
     #[must_use]
     pub fn stage(&self, name: &StageName) -> Option<&StageSpec> {

@@ -78,7 +78,7 @@ pub enum Refusal {
     #[error("the run has been retried as often as it may be")]
     LineageTooLong,
     /// The completion leaves lines of the contract open.
-    #[error("{} lines of the contract are open", .missing.len())]
+    #[error("lines of the contract are open: {}", .missing.len())]
     Incomplete { missing: Vec<Missing> },
     /// The completion answers another contract.
     #[error("the contract has changed since it was read")]

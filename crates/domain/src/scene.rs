@@ -11,7 +11,7 @@ use crate::pool::{PoolMove, Pools};
 use crate::project::Project;
 use crate::reaction::{Cause, Reaction};
 use crate::run::Why;
-use crate::task::{Ending, Flow, Task};
+use crate::task::{Ending, Flow, Kind, Task};
 use crate::time::{Millis, Timestamp};
 
 /// Everything that a command may look at.
@@ -127,12 +127,13 @@ impl Command {
                 needs.upstream_of = task.depends_on.clone();
             }
             Self::Claim(claim) => needs.holding = Some(claim.claimant.principal.clone()),
-            Self::Person(person) => person.needs(&mut needs),
+            Self::Person(person) => person.needs(flow, &mut needs),
             Self::Agent(_, agent) => agent.needs(flow, &mut needs),
             Self::Supervisor(_, supervisor) => match supervisor {
                 Supervisor::Exited
                 | Supervisor::Stopped { .. }
                 | Supervisor::TimedOut(_)
+                | Supervisor::Lost { .. }
                 | Supervisor::Release { .. } => needs.dependants = true,
                 Supervisor::Renew { .. }
                 | Supervisor::Report(_)
@@ -154,7 +155,7 @@ impl Command {
 }
 
 impl Person {
-    fn needs(&self, needs: &mut Needs) {
+    fn needs(&self, flow: Option<&Flow>, needs: &mut Needs) {
         match self {
             Self::Edit(_) => needs.brief = true,
             Self::Depend { on, .. } => {
@@ -168,11 +169,12 @@ impl Person {
                     needs.named.insert(*by);
                 }
             }
-            Self::Hold { .. } | Self::Cancel(_) | Self::Release(_) | Self::Fail { .. } => {
+            Self::Hold { .. } | Self::Publish => {
                 needs.dependants = true;
+                needs.children = flow.is_some_and(|flow| flow.kind == Kind::Epic);
             }
-            Self::Publish
-            | Self::Approve
+            Self::Cancel(_) | Self::Release(_) | Self::Fail { .. } => needs.dependants = true,
+            Self::Approve
             | Self::Move { .. }
             | Self::Archive
             | Self::Answer(_)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Contract, ContractMark};
 use crate::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId};
+use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
 use crate::pool::PoolName;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
@@ -193,6 +194,18 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// What the flow keeps of it: the reason may be long, and the entry has the whole.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let cut = |reason: &Reason| reason.cut(REASON_KEPT_BYTES_MAX);
+        match self {
+            Self::Done { verified } => Self::Done { verified: *verified },
+            Self::Abandoned { reason } => Self::Abandoned { reason: cut(reason) },
+            Self::Superseded { by, reason } => Self::Superseded { by: *by, reason: cut(reason) },
+            Self::Rejected { reason } => Self::Rejected { reason: cut(reason) },
+        }
+    }
+
     /// Only what was done satisfies those that wait for it.
     #[must_use]
     pub fn satisfies(&self) -> bool {
@@ -275,6 +288,17 @@ pub enum Owed {
     Advance,
     /// The task is to be closed once its attempt is dead.
     Close(Ending),
+}
+
+impl Owed {
+    /// What the flow keeps of it.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        match self {
+            Self::Advance => Self::Advance,
+            Self::Close(ending) => Self::Close(ending.kept()),
+        }
+    }
 }
 
 /// Why a queued run may not be claimed, first cause first.

@@ -34,7 +34,7 @@ pub type Item = Text<512>;
 /// A shell command, a path, a reference.
 pub type Line = Text<1_024>;
 /// A stable word for why an attempt failed.
-pub type Code = Text<64>;
+pub type Code = Text<32>;
 
 impl<const MAX: usize> Text<MAX> {
     /// Checks a text; `field` names it in the refusal.
@@ -55,6 +55,13 @@ impl<const MAX: usize> Text<MAX> {
             return Err(refuse("must not contain a claim token".into()));
         }
         Ok(Self(text))
+    }
+
+    /// Its beginning, for where the whole would be too much.
+    #[must_use]
+    pub fn cut(&self, bytes_max: usize) -> Self {
+        let text = self.0.trim_start();
+        Self(text[..text.floor_char_boundary(bytes_max)].to_owned())
     }
 
     /// The text as written.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{RECURRENCE_MAX, SILENT_AFTER};
-use crate::run::{BlockKind, Finish, Held, Idle, Mode, Phase, Purpose, RunState};
+use crate::run::{BlockKind, Cap, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
 use crate::task::{Approval, Ending, Flow, Stage, Wait};
 use crate::time::Timestamp;
 
@@ -55,6 +55,9 @@ pub enum Need {
     Review,
 }
 
+/// Its agents ended without a word as often as they may.
+const SILENT_ENDS: Why = Why::Limit { cap: Cap::Continuations };
+
 impl Flow {
     /// The one word on its card.
     #[must_use]
@@ -103,6 +106,7 @@ impl Flow {
         };
         match &run.state {
             RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
+                _ if block.why == SILENT_ENDS => Badge::EndedWithoutResult,
                 _ if block.sticky => Badge::NeedsYou,
                 BlockKind::Limit | BlockKind::NeedsInput => Badge::NeedsYou,
                 BlockKind::Capability | BlockKind::Transient | BlockKind::Dependency => {
@@ -139,6 +143,7 @@ impl Flow {
             Some(run) => match &run.state {
                 RunState::Held(held) => needs.extend(held.need(now)),
                 RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
+                    _ if block.why == SILENT_ENDS => needs.push(Need::EndedWithoutResult),
                     BlockKind::Limit => needs.push(Need::Limit),
                     BlockKind::NeedsInput => needs.push(Need::Input),
                     _ if block.sticky => needs.push(Need::Recurring),

@@ -45,6 +45,8 @@ struct State {
     /// No lease ends before this.
     amnesty: Timestamp,
     swept_at: Timestamp,
+    /// When somebody last watched the time: a sweep, or the end of a silence.
+    watched_at: Timestamp,
     committed_at: Option<Timestamp>,
     verified_entries: u64,
 }
@@ -58,6 +60,7 @@ impl MemoryStore {
             owed: VecDeque::new(),
             amnesty: Timestamp::default(),
             swept_at: clock.now(),
+            watched_at: clock.now(),
             committed_at: None,
             verified_entries: 0,
         };

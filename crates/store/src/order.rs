@@ -144,6 +144,7 @@ impl Order {
                 | Supervisor::Spend { .. }
                 | Supervisor::TimedOut(_)
                 | Supervisor::Exited
+                | Supervisor::Lost { .. }
                 | Supervisor::Stopped { .. }
                 | Supervisor::Release { .. }
                 | Supervisor::Probed { .. } => true,

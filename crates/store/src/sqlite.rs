@@ -165,11 +165,12 @@ impl SqliteStore {
         set_up(&conn, options.synchronous, false).map_err(damaged)?;
         let backup = options.vfs.is_none().then_some(folder);
         migrate::migrate(&mut conn, backup, &mut options.chance)?;
-        let swept_at = place.swept_at().max(last_time(&conn).map_err(damaged)?);
+        let swept_at = place.watched_at();
+        let last = last_time(&conn).map_err(damaged)?.max(swept_at);
         let clock = options
             .clock
             .take()
-            .unwrap_or_else(|| Arc::new(crate::clock::SystemClock::starting_at(swept_at)));
+            .unwrap_or_else(|| Arc::new(crate::clock::SystemClock::starting_at(last)));
         let books = load::books(&conn, swept_at).map_err(damaged)?;
         let incarnation = load::meta(&conn, "incarnation").map_err(damaged)?.unwrap_or(0);
         let (inbox, gauges) = (Arc::new(Inbox::default()), Arc::new(Gauges::default()));
@@ -200,9 +201,8 @@ impl SqliteStore {
             place,
             checkpointer,
             options,
-            last: swept_at,
+            last,
             looked_at: Timestamp(0),
-            waking: true,
         };
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());

@@ -1,4 +1,5 @@
-//! The pepper: made once, kept in a file that only its owner can read, never printed.
+//! Secret files: made once, readable by their owner alone, never printed. The pepper is one, the
+//! key that seals are signed with another.
 
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -11,7 +12,7 @@ use crate::chance::Chance;
 
 const PEPPER_BYTES: usize = 32;
 
-/// The permissions that nobody but the owner of the pepper may have.
+/// The permissions that nobody but the owner of a secret may have.
 const WIDER: u32 = 0o077;
 
 /// What tokens are made with.
@@ -24,7 +25,7 @@ pub struct Secrets {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read or made.
-    #[error("the pepper file {path} cannot be used")]
+    #[error("the secret file {path} cannot be used")]
     Unusable {
         /// Which file.
         path: PathBuf,
@@ -32,7 +33,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Others may read the file, so its content is no secret.
-    #[error("the pepper file {path} may be read by others (mode {mode:o}): chmod 600 it")]
+    #[error("the secret file {path} may be read by others (mode {mode:o}): chmod 600 it")]
     TooOpen {
         /// Which file.
         path: PathBuf,
@@ -40,7 +41,7 @@ pub enum Error {
         mode: u32,
     },
     /// The file holds something else.
-    #[error("the pepper file {path} must hold 64 hex digits and nothing else")]
+    #[error("the secret file {path} must hold 64 hex digits and nothing else")]
     Malformed {
         /// Which file.
         path: PathBuf,
@@ -54,34 +55,39 @@ impl Secrets {
         Self { pepper }
     }
 
-    /// Reads the pepper; on the first start it is made from chance.
-    ///
-    /// Several servers may start at once: one of them makes the file, all of them read it.
+    /// Reads the pepper from its file.
     pub fn open(path: &Path, chance: &dyn Chance) -> Result<Self, Error> {
-        let unusable = |source| Error::Unusable { path: path.into(), source };
-        let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create(path, chance).map_err(unusable)?;
-                File::open(path).map_err(unusable)?
-            }
-            other => other.map_err(unusable)?,
-        };
-        let metadata = file.metadata().map_err(unusable)?;
-        let mode = metadata.mode() & 0o7777;
-        if mode & WIDER != 0 {
-            return Err(Error::TooOpen { path: path.into(), mode });
-        }
-        let mut text = String::new();
-        // One byte more than there may be shows a file that is too long without reading it all.
-        let bytes_max = u64::try_from(2 * PEPPER_BYTES + 2).unwrap_or(u64::MAX);
-        let read = file.take(bytes_max).read_to_string(&mut text);
-        let pepper = read.ok().and_then(|_| unhex(text.strip_suffix('\n').unwrap_or(&text)));
-        pepper.map(Self::new).ok_or_else(|| Error::Malformed { path: path.into() })
+        secret_file(path, chance).map(Self::new)
     }
 
     pub(super) fn pepper(&self) -> &[u8] {
         &self.pepper
     }
+}
+
+/// Reads a secret file; on the first start it is made from chance.
+///
+/// Several servers may start at once: one of them makes the file, all of them read it.
+pub fn secret_file(path: &Path, chance: &dyn Chance) -> Result<[u8; PEPPER_BYTES], Error> {
+    let unusable = |source| Error::Unusable { path: path.into(), source };
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create(path, chance).map_err(unusable)?;
+            File::open(path).map_err(unusable)?
+        }
+        other => other.map_err(unusable)?,
+    };
+    let metadata = file.metadata().map_err(unusable)?;
+    let mode = metadata.mode() & 0o7777;
+    if mode & WIDER != 0 {
+        return Err(Error::TooOpen { path: path.into(), mode });
+    }
+    let mut text = String::new();
+    // One byte more than there may be shows a file that is too long without reading it all.
+    let bytes_max = u64::try_from(2 * PEPPER_BYTES + 2).unwrap_or(u64::MAX);
+    let read = file.take(bytes_max).read_to_string(&mut text);
+    let secret = read.ok().and_then(|_| unhex(text.strip_suffix('\n').unwrap_or(&text)));
+    secret.ok_or_else(|| Error::Malformed { path: path.into() })
 }
 
 /// Makes the file whole or not at all; somebody else's, made meanwhile, is left as it is.

@@ -3,20 +3,17 @@
 use crate::command::{Agent, Note, Report};
 use crate::contract::Submission;
 use crate::event::Event;
-use crate::limits::{EVIDENCE_MAX, ITEMS_MAX};
+use crate::limits::{EVIDENCE_MAX, ITEMS_MAX, PARKED_MAX};
 use crate::refusal::Refusal;
 use crate::run::{Block, Fault, Mode, Outcome, Phase, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::text::{Line, Reason, Summary};
-use crate::time::{Millis, Timestamp};
+use crate::time::Timestamp;
 
 use super::ending::{Sentence, conclude, finish_attempt};
 use super::{Grip, graph};
 use crate::event::Then;
 use crate::run::Counts;
-
-/// The longest that an agent may park a run by time alone.
-const TRANSIENT_MAX: Millis = Millis::hours(24 * 30);
 
 pub(super) fn decide(
     scene: &Scene<'_>,
@@ -71,9 +68,8 @@ fn speaks(grip: &Grip<'_>, says: &Agent) -> Result<(), Refusal> {
         (Phase::Leased | Phase::Working, _) => Ok(()),
         (Phase::WaitingInput(_), Agent::Ask(_)) => Err(Refusal::WrongState { state }),
         (Phase::WaitingInput(_), _) => Ok(()),
-        (Phase::Verifying { .. }, Agent::Checkpoint(_) | Agent::Begin | Agent::Receive(_)) => {
-            Ok(())
-        }
+        (Phase::Verifying { .. }, Agent::Begin | Agent::Receive(_)) => Ok(()),
+        (Phase::Verifying { .. } | Phase::Stopping { .. }, Agent::Checkpoint(_)) => Ok(()),
         (Phase::Verifying { .. } | Phase::Stopping { .. }, _) => Err(Refusal::WrongState { state }),
     }
 }
@@ -112,7 +108,7 @@ fn block(
     let mut edge = None;
     match why {
         Why::NeedsInput | Why::Capability { .. } => {}
-        Why::Transient { until } if *until <= now || *until > now + TRANSIENT_MAX => {
+        Why::Transient { until } if *until <= now || *until > now + PARKED_MAX => {
             return refuse("until", "must be in the future, at most 30 days away");
         }
         Why::Transient { .. } => {}

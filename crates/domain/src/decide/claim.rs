@@ -5,8 +5,9 @@ use crate::event::Event;
 use crate::lane::{Lane, Sort};
 use crate::policy::lease_is_bounded;
 use crate::pool::{PoolMove, PoolName, Take};
+use crate::project::WorkedBy;
 use crate::refusal::Refusal;
-use crate::run::{BlockKind, Idle, Purpose, Run, RunState};
+use crate::run::{BlockKind, Idle, Mode, Purpose, Run, RunState};
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Flow, Impediment};
 use crate::time::Timestamp;
@@ -29,6 +30,9 @@ pub(super) fn claim(
         .iter()
         .find(|lane| lane.admits(&wish.claimant))
         .ok_or_else(|| not_for_you(flow, run, wish))?;
+    if purpose(lane.sort) == Purpose::Work {
+        works_there(scene, run, wish)?;
+    }
     let takes = afford(scene, flow, lane, wish, now)?;
     let attempt = flow.attempts + 1;
     let claimed = Event::Claimed {
@@ -78,6 +82,21 @@ fn claimable(flow: &Flow) -> Result<&Run, Refusal> {
         RunState::Held(held) => Err(Refusal::Held { attempt: attempt_id(flow, held) }),
         RunState::Idle(Idle::Delayed { due_at, .. }) => Err(Refusal::NotDue { due_at: *due_at }),
         RunState::Idle(Idle::Queued | Idle::Blocked(_) | Idle::Submitted(_)) => Ok(run),
+    }
+}
+
+/// A stage that a person works is not for agents; one that Baton works is for its workers.
+fn works_there(scene: &Scene<'_>, run: &Run, wish: &Claim) -> Result<(), Refusal> {
+    let claimant = &wish.claimant;
+    let worked_by = scene.project.stage(&run.stage).map(|spec| spec.worked_by);
+    match worked_by.unwrap_or_default() {
+        WorkedBy::Person if !claimant.person => {
+            Err(Refusal::NotForYou { why: "a person works this stage" })
+        }
+        WorkedBy::Baton if claimant.mode == Mode::Solo => {
+            Err(Refusal::NotForYou { why: "Baton itself works this stage" })
+        }
+        WorkedBy::Agent | WorkedBy::Baton | WorkedBy::Person => Ok(()),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::run::{
     Purpose, RunResult, Why,
 };
 use crate::scene::{Decision, LeaseChange, Scene};
-use crate::task::{Ending, Flow, Hold, Kind, Owed};
+use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
@@ -101,12 +101,16 @@ pub(super) fn finish_attempt(
             let doubted = flow.doubted || *result != Some(RunResult::Verified);
             pass(scene, flow, &grip.run.stage, doubted, &mut decision);
         }
-        (_, Then::Finished { finish: Finish::Failed { .. }, .. } | Then::Blocked { .. }) => {
-            wake(flow, false, &mut decision);
-        }
+        (
+            _,
+            Then::Finished { finish: Finish::Failed { .. }, .. }
+            | Then::Blocked { again: false, .. },
+        ) => wake(flow, false, &mut decision),
+        // Whoever waits for it knows of the old block already.
         (
             _,
             Then::Finished { finish: Finish::Cancelled, .. }
+            | Then::Blocked { again: true, .. }
             | Then::Queued
             | Then::Delayed { .. }
             | Then::Submitted,
@@ -163,6 +167,39 @@ pub(super) fn advance(
     }
 }
 
+/// Whether neither a hold nor its being a draft keeps the task where it is.
+pub(super) fn may_go_on(flow: &Flow) -> bool {
+    flow.holds.are_none() && !flow.draft
+}
+
+/// Does what is owed, now that nothing stops the task any more.
+pub(super) fn go_on(scene: &Scene<'_>, flow: &Flow, decision: &mut Decision) {
+    if flow.owed != Some(Owed::Advance) {
+        return;
+    }
+    match (rolled_up(scene, flow), &flow.stage) {
+        (Some(ending), _) => close(scene, flow, &ending, decision),
+        (None, Stage::Backlog) => advance(scene, flow, None, flow.doubted, decision),
+        (None, Stage::Working(stage)) if flow.kind != Kind::Epic => {
+            advance(scene, flow, Some(stage), flow.doubted, decision);
+        }
+        // A child was added meanwhile, and its end will tell; or the task has ended.
+        (None, Stage::Working(_) | Stage::Ended(_) | Stage::Archived(_)) => {}
+    }
+}
+
+/// How an epic ends by its children: once none of them is open and at least one is done.
+pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
+    let children = &scene.around.children;
+    let ended: Vec<&Ending> = children.values().flatten().collect();
+    if flow.kind != Kind::Epic || ended.len() < children.len() {
+        return None;
+    }
+    let done = || ended.iter().filter(|ending| ending.satisfies());
+    let verified = done().all(|ending| matches!(ending, Ending::Done { verified: true }));
+    done().next().map(|_| Ending::Done { verified })
+}
+
 /// The pass that begins with entering a stage; an epic has none.
 pub(super) fn open(flow: &Flow, stage: &StageName) -> Option<Opened> {
     (flow.kind != Kind::Epic).then(|| Opened {
@@ -189,7 +226,7 @@ pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &
 }
 
 /// Tells the task whose agent made this one.
-fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
+pub(super) fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
     if let Some(to) = flow.creator_task {
         decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended } });
     }
@@ -216,35 +253,42 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
                 Some(block) => (Counts::Nothing, parked_again(block)),
                 None => (Counts::Nothing, Then::Queued),
             },
-            // A verifier that dies leaves the run as it was submitted.
+            // A verifier that dies or gives up leaves the run as it was submitted.
+            Purpose::Verify if matches!(outcome, Outcome::Released { .. }) => {
+                within_tries(grip, Counts::Try, Then::Submitted, now)
+            }
             Purpose::Verify => loss(grip, Then::Submitted, now),
         },
     }
 }
 
 fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then) {
+    let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
         Outcome::Failed { code, fault: Fault::Agent } => fault(grip, code, None, now),
-        Outcome::Failed { fault: Fault::Infrastructure, .. } => {
+        // What was submitted is pinned and can be verified by anybody.
+        Outcome::Lost | Outcome::Failed { fault: Fault::Infrastructure, .. } if pinned => {
+            loss(grip, Then::Submitted, now)
+        }
+        Outcome::Released { .. } | Outcome::TimedOut { .. } if pinned => {
+            within_tries(grip, Counts::Try, Then::Submitted, now)
+        }
+        Outcome::Failed { fault: Fault::Infrastructure, .. }
+        | Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
             let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
+            loss(grip, again.unwrap_or_else(|| back_off(grip, losses, now)), now)
         }
         Outcome::Blocked { answered: true, .. } => (Counts::Try, Then::Queued),
         Outcome::Blocked { block, answered: false } => {
-            let block = with_recurrence(grip.flow, block);
+            let block = with_recurrence(grip, block);
             if !block.sticky && was_met_meanwhile(grip, &block) {
                 return (Counts::Try, Then::Queued);
             }
             (Counts::Try, Then::Blocked { block, again: false })
-        }
-        // What was submitted is pinned and can be verified by anybody.
-        Outcome::Lost if grip.held.submission.is_some() => loss(grip, Then::Submitted, now),
-        Outcome::Released { .. } | Outcome::TimedOut { .. } if grip.held.submission.is_some() => {
-            within_tries(grip, Counts::Try, Then::Submitted, now)
         }
         Outcome::Released { until } => {
             let wait = until.filter(|until| *until > now);
@@ -253,10 +297,6 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
             within_tries(grip, Counts::Try, then, now)
         }
         Outcome::Lost => loss(grip, again.unwrap_or(Then::Queued), now),
-        Outcome::TimedOut { deadline: Deadline::ProcessStart | Deadline::PromptWrite } => {
-            let losses = grip.run.tally.losses.saturating_add(1);
-            loss(grip, back_off(grip, losses, now), now)
-        }
         Outcome::TimedOut { .. } if grip.held.mode == Mode::Solo => {
             continuation(grip, again.unwrap_or(Then::Queued), now)
         }
@@ -303,34 +343,36 @@ fn back_off(grip: &Grip<'_>, failures: u8, now: Timestamp) -> Then {
 
 fn loss(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.losses.saturating_add(1) >= grip.flow.policy.losses_max {
-        return (Counts::Loss, limit(grip.flow, Cap::Losses, now));
+        return (Counts::Loss, limit(grip, Cap::Losses, now));
     }
     within_tries(grip, Counts::Loss, then, now)
 }
 
 fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.continuations >= grip.flow.policy.continuations_max {
-        return (Counts::Continuation, limit(grip.flow, Cap::Continuations, now));
+        return (Counts::Continuation, limit(grip, Cap::Continuations, now));
     }
     within_tries(grip, Counts::Continuation, then, now)
 }
 
 fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
-        return (counts, limit(grip.flow, Cap::Tries, now));
+        return (counts, limit(grip, Cap::Tries, now));
     }
     (counts, then)
 }
 
-fn limit(flow: &Flow, cap: Cap, now: Timestamp) -> Then {
+fn limit(grip: &Grip<'_>, cap: Cap, now: Timestamp) -> Then {
     let block =
         Block { why: Why::Limit { cap }, at: now, raised: 0, sticky: false, condition: false };
-    Then::Blocked { block: with_recurrence(flow, &block), again: false }
+    Then::Blocked { block: with_recurrence(grip, &block), again: false }
 }
 
-/// The same kind of block that came back too often is for a person alone.
-fn with_recurrence(flow: &Flow, block: &Block) -> Block {
-    let seen = flow.recurrence.get(&block.why.kind()).copied().unwrap_or_default();
+/// The same kind of block that came back too often is for a person alone; picking one up clears it.
+fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
+    let kind = block.why.kind();
+    let mut seen = grip.flow.recurrence.get(&kind).copied().unwrap_or_default();
+    seen.cleared |= grip.held.picked.as_ref().is_some_and(|picked| picked.why.kind() == kind);
     Block { sticky: seen.raised_again().count >= RECURRENCE_MAX, ..block.clone() }
 }
 
@@ -368,13 +410,16 @@ fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
     let begun = held.phase != Phase::Leased;
     match outcome {
         Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
-        Outcome::Failed { .. } => Certainty::Failed,
+        Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
         Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
-        Outcome::TimedOut { .. } if !held.effects && held.mode == Mode::Supervised => {
+        Outcome::TimedOut { .. } | Outcome::Failed { .. }
+            if !held.effects && held.mode == Mode::Supervised =>
+        {
             Certainty::NotStarted
         }
         Outcome::Released { .. }
         | Outcome::Cancelled
+        | Outcome::Failed { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Lost
         | Outcome::EndedWithoutResult => Certainty::Unknown,

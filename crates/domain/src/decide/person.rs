@@ -22,8 +22,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
     }
     match says {
         Person::Edit(patch) => edit(flow, patch),
-        Person::Publish if flow.draft => happened(Event::Published),
-        Person::Publish => nothing(),
+        Person::Publish => publish(scene, flow),
         Person::Approve => match flow.approval {
             Approval::Pending => happened(Event::Approved),
             Approval::Approved => nothing(),
@@ -81,7 +80,8 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     }
     let lifted = patch.policy.is_some_and(|policy| {
         blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
-            Cap::Continuations => policy.continuations_max > tally.continuations,
+            // The first ending is no continuation yet, so this cap is reached one later.
+            Cap::Continuations => policy.continuations_max >= tally.continuations,
             Cap::Losses => policy.losses_max > tally.losses,
             Cap::Tries => policy.tries_max > tally.tries,
         })
@@ -153,16 +153,23 @@ fn set_hold(scene: &Scene<'_>, flow: &Flow, hold: Hold, on: bool, reason: &Reaso
     if flow.holds.has(hold) == on {
         return nothing();
     }
-    let mut after = flow.holds;
-    *after.flag(hold) = on;
     let set = Event::HoldSet { hold, on, reason: Some(reason.clone()) };
     let mut decision = Decision::of(vec![set]);
-    if after.are_none() && flow.owed == Some(Owed::Advance) {
-        let passed = match &flow.stage {
-            Stage::Working(stage) => Some(stage),
-            Stage::Backlog | Stage::Ended(_) | Stage::Archived(_) => None,
-        };
-        ending::advance(scene, flow, passed, flow.doubted, &mut decision);
+    let mut after = flow.holds;
+    *after.flag(hold) = on;
+    if after.are_none() && !flow.draft {
+        ending::go_on(scene, flow, &mut decision);
+    }
+    Ok(decision)
+}
+
+fn publish(scene: &Scene<'_>, flow: &Flow) -> Decided {
+    if !flow.draft {
+        return nothing();
+    }
+    let mut decision = Decision::of(vec![Event::Published]);
+    if flow.holds.are_none() {
+        ending::go_on(scene, flow, &mut decision);
     }
     Ok(decision)
 }
@@ -184,7 +191,7 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
     let mut decision = Decision::default();
     match present(scene) {
         Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
-            if flow.owed != Some(Owed::Close(ending.clone())) {
+            if flow.owed != Some(Owed::Close(ending.kept())) {
                 decision.events.push(owing);
             }
             return Ok(decision);
@@ -269,10 +276,13 @@ fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> De
 
 fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Timestamp) -> Decided {
     match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
-        RunState::Idle(_) => happened(Event::RunFinished {
-            finish: Finish::Failed { code: code.clone() },
-            reason: Some(reason.clone()),
-        }),
+        RunState::Idle(_) => {
+            let finish = Finish::Failed { code: code.clone() };
+            let failed = Event::RunFinished { finish, reason: Some(reason.clone()) };
+            let mut decision = Decision::of(vec![failed]);
+            ending::wake(flow, false, &mut decision);
+            Ok(decision)
+        }
         RunState::Held(_) => {
             let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Forced };
             force(scene, flow, outcome, reason, now)

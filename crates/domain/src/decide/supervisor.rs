@@ -3,9 +3,10 @@
 use crate::command::{Proof, Supervisor};
 use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
+use crate::limits::PARKED_MAX;
 use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
-use crate::run::{Counts, Death, Mode, Outcome, Phase, Purpose, RunResult};
+use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
@@ -32,6 +33,17 @@ pub(super) fn decide(
             Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]))
         }
         Supervisor::Exited => Ok(exited(scene, &grip, now)),
+        Supervisor::Lost { code, reason } => Ok(match grip.held.phase {
+            Phase::Stopping { .. } => Decision::default(),
+            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+                let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Infrastructure };
+                conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now)
+            }
+        }),
+        Supervisor::Release { until: Some(until), .. } if *until > now + PARKED_MAX => {
+            let rule = "must be at most 30 days away";
+            Err(Refusal::Invalid { field: "until".into(), rule: rule.into() })
+        }
         Supervisor::Release { reason, until } => {
             let outcome = Outcome::Released { until: *until };
             let sentence = Sentence::new(outcome, Some(reason.clone()));
@@ -168,6 +180,7 @@ fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -
         | Supervisor::Spend { .. }
         | Supervisor::TimedOut(_)
         | Supervisor::Exited
+        | Supervisor::Lost { .. }
         | Supervisor::Stopped { .. }
         | Supervisor::Release { .. }
         | Supervisor::Probed { .. } => Err(refusal),

@@ -11,7 +11,7 @@ use crate::reaction::{Cause, Reaction};
 use crate::refusal::Refusal;
 use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
 use crate::scene::{Decision, Lease, Scene};
-use crate::task::{Ending, Flow, Kind, Owed, Stage};
+use crate::task::{Flow, Owed, Stage};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
@@ -90,9 +90,12 @@ fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
     if let Phase::Stopping { .. } = held.phase {
         return None;
     }
-    let (deadline, at) = held.armed.first()?;
-    let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
-    Some((deadline, at + if own { Millis(0) } else { BACKSTOP }))
+    let grace = |deadline| {
+        let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
+        if own { Millis(0) } else { BACKSTOP }
+    };
+    let fires = held.armed.iter().map(|(deadline, at)| (deadline, at + grace(deadline)));
+    fires.min_by_key(|(_, at)| *at)
 }
 
 fn pass(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> Decision {
@@ -150,8 +153,8 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
         decision.events.push(Event::Requeued { why: Requeue::DependencyMet, reason: None });
     }
     let last = flow.waits_for.len() == 1;
-    if last && flow.stage == Stage::Backlog && scene.project.promote && !flow.draft {
-        if flow.holds.are_none() {
+    if last && flow.stage == Stage::Backlog && scene.project.promote {
+        if ending::may_go_on(flow) {
             ending::advance(scene, flow, None, false, &mut decision);
         } else {
             decision.events.push(Event::Owing { owed: Owed::Advance });
@@ -160,18 +163,17 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     decision
 }
 
-/// An epic is done once none of its children is open and at least one is done.
+/// An epic whose children are done is done with them, or as soon as nothing stops it.
 fn roll_up(scene: &Scene<'_>, flow: &Flow) -> Decision {
     let mut decision = Decision::default();
-    let children = &scene.around.children;
-    let ended: Vec<&Ending> = children.values().flatten().collect();
-    if flow.kind != Kind::Epic || ended.len() < children.len() {
-        return decision;
-    }
-    let mut done = ended.iter().filter(|ending| ending.satisfies()).peekable();
-    if done.peek().is_some() {
-        let verified = done.all(|ending| matches!(ending, Ending::Done { verified: true }));
-        ending::close(scene, flow, &Ending::Done { verified }, &mut decision);
+    match ending::rolled_up(scene, flow) {
+        Some(ending) if ending::may_go_on(flow) => {
+            ending::close(scene, flow, &ending, &mut decision);
+        }
+        Some(_) if flow.owed.is_none() => {
+            decision.events.push(Event::Owing { owed: Owed::Advance });
+        }
+        Some(_) | None => {}
     }
     decision
 }

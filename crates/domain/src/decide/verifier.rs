@@ -25,11 +25,15 @@ pub(super) fn decide(
     }
     let brief = scene.task.and_then(|task| task.brief.as_ref()).ok_or(Refusal::NotFound)?;
     let passed = brief.contract.failing(&verdict.receipts).is_empty();
+    // Whoever empties the contract meanwhile lets the run pass, but nothing was proved.
+    let nothing = brief.contract.lines.is_empty();
+    let proved = if nothing { RunResult::Unverified } else { RunResult::Verified };
     let verified = Event::Verified { receipts: verdict.receipts.clone(), passed };
     let mut decision = match (grip.held.purpose, passed) {
-        (Purpose::Verify, _) => of_verifier(scene, grip, passed, now),
+        (Purpose::Verify, true) => of_verifier(scene, grip, proved, now),
+        (Purpose::Verify, false) => of_verifier(scene, grip, RunResult::Rejected, now),
         (_, true) => {
-            let outcome = Outcome::Completed { result: RunResult::Verified };
+            let outcome = Outcome::Completed { result: proved };
             conclude(scene, grip, Sentence::new(outcome, None), now)
         }
         // The agent is gone: the next one goes on with the evidence.
@@ -47,14 +51,13 @@ pub(super) fn decide(
 }
 
 /// A verifier of its own: what fails is the fault of whoever submitted it.
-fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, passed: bool, now: Timestamp) -> Decision {
-    let (result, then) = if passed {
-        let finish = Finish::Completed;
-        let result = RunResult::Verified;
-        (result, (Counts::Nothing, Then::Finished { finish, result: Some(result) }))
-    } else {
-        let result = RunResult::Rejected;
-        (result, fault(grip, &code("gates_failed"), Some(result), now))
+fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, result: RunResult, now: Timestamp) -> Decision {
+    let then = match result {
+        RunResult::Verified | RunResult::Unverified => {
+            let finish = Finish::Completed;
+            (Counts::Nothing, Then::Finished { finish, result: Some(result) })
+        }
+        RunResult::Rejected => fault(grip, &code("gates_failed"), Some(result), now),
     };
     let sentence = Sentence::new(Outcome::Completed { result }, None);
     finish_attempt(scene, grip, sentence, None, then, now)

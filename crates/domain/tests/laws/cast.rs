@@ -227,6 +227,10 @@ pub fn proved() -> Supervisor {
     stopped(Death::Cgroup, false)
 }
 
+pub fn lost() -> Supervisor {
+    Supervisor::Lost { code: code(), reason: reason() }
+}
+
 pub fn release() -> Supervisor {
     Supervisor::Release { reason: reason(), until: None }
 }

@@ -224,6 +224,21 @@ impl World {
         panic!("{id}: time fires for ever");
     }
 
+    /// The same world without its past, to try something out in.
+    pub fn twin(&self) -> Self {
+        Self {
+            project: self.project.clone(),
+            pools: self.pools.clone(),
+            tasks: self.tasks.clone(),
+            leases: self.leases.clone(),
+            edges: self.edges.clone(),
+            reactions: self.reactions.clone(),
+            entries: BTreeMap::new(),
+            records: BTreeMap::new(),
+            ..*self
+        }
+    }
+
     /// Moves the clock.
     pub fn wait(&mut self, length: Millis) {
         self.now = self.now + length;

@@ -16,10 +16,8 @@ impl Turn<'_> {
     /// First whatever is due, oldest first and each task once; then what tasks owe one another,
     /// oldest first, what this very sweep gave rise to included.
     pub(super) fn sweep(&mut self, count_max: usize) -> Swept {
-        if self.now.since(self.state.swept_at) > SILENCE_MAX && self.state.has_leases() {
-            self.state.amnesty = self.now + AMNESTY;
-        }
         self.ring_for_opened_pools();
+        self.state.watched_at = self.now;
         let mut swept = Swept::default();
         for (_, tenant, id) in self.state.due(self.now).into_iter().take(count_max) {
             self.let_pass(&tenant, id, Time::Pass);
@@ -34,6 +32,17 @@ impl Turn<'_> {
         self.state.swept_at = self.now;
         swept.more = !self.state.owed.is_empty() || !self.state.due(self.now).is_empty();
         swept
+    }
+
+    /// Before anything is judged: if nobody watched the time for too long, every lease lives on
+    /// for a while, so that a holder that was not heard still holds.
+    pub(super) fn end_silence(&mut self) {
+        if self.now.since(self.state.watched_at) > SILENCE_MAX {
+            self.state.watched_at = self.now;
+            if self.state.has_leases() {
+                self.state.amnesty = self.now + AMNESTY;
+            }
+        }
     }
 
     fn let_pass(&mut self, tenant: &TenantId, id: TaskId, time: Time) {

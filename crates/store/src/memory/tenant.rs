@@ -76,15 +76,8 @@ impl Tenant {
 
     /// The project of a task; one that was forgotten has no stages left.
     pub(super) fn project_of(&self, flow: &Flow) -> Arc<Project> {
-        self.projects.get(&flow.project).cloned().unwrap_or_else(|| {
-            Arc::new(Project {
-                id: flow.project.clone(),
-                root: None,
-                pipeline: vec![],
-                archive_after: None,
-                promote: false,
-            })
-        })
+        let gone = || Arc::new(Project::gone(flow.project.clone()));
+        self.projects.get(&flow.project).cloned().unwrap_or_else(gone)
     }
 
     /// Decides commands on a task, or on one that is to be.

@@ -36,6 +36,7 @@ struct Done {
 
 impl Turn<'_> {
     pub(super) fn carry_out(mut self, order: &Order) -> Result<Committed, Error> {
+        self.end_silence();
         let key = order.request.as_ref().map(|it| (order.actor.principal.clone(), it.key.clone()));
         if let (Some(request), Some(key)) = (&order.request, &key)
             && let Some(answered) = self.answered(&order.tenant, key)
@@ -300,13 +301,7 @@ impl Tenant {
 
 /// Whether any pool has more room than before, or is open again.
 fn eased(before: &Pools, after: &Pools, now: Timestamp) -> bool {
-    let room = |pool: &Pool| {
-        let taken = pool.used.saturating_add(pool.settled);
-        pool.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
-    };
     after.iter().any(|(name, after)| {
-        before.get(name).is_some_and(|before| {
-            after.is_open(now) && (!before.is_open(now) || room(after) > room(before))
-        })
+        before.get(name).is_some_and(|before| after.is_eased_since(before, now))
     })
 }

@@ -112,14 +112,15 @@ impl Bare {
         let sql = "DELETE FROM leases WHERE tenant = 1 AND task = ?1";
         conn.prepare_cached(sql)?.execute([task_key])?;
         self.event(conn, task, 3, position)?;
-        let sql = "INSERT INTO ended (tenant, task, head, body) VALUES (1, ?1, ?2, ?3)";
+        let sql = "INSERT INTO ended (tenant, task, project, ended_at, head, body)
+                   VALUES (1, ?1, 'bench', ?1, ?2, ?3)";
         conn.prepare_cached(sql)?.execute(params![task_key, ROOT, self.bodies.flow])?;
         let sql = "DELETE FROM flows WHERE tenant = 1 AND task = ?1";
         conn.prepare_cached(sql)?.execute([task_key])?;
-        let sql = "INSERT INTO attempts (tenant, task, number, principal, body)
-                   VALUES (1, ?1, 1, 'holder', ?2)";
+        let sql = "INSERT INTO attempts (tenant, task, number, version, principal, body)
+                   VALUES (1, ?1, 1, 3, 'holder', ?2)";
         conn.prepare_cached(sql)?.execute(params![task_key, self.bodies.record])?;
-        let sql = "INSERT INTO runs (tenant, task, number, body) VALUES (1, ?1, 1, ?2)";
+        let sql = "INSERT INTO runs (tenant, task, number, version, body) VALUES (1, ?1, 1, 3, ?2)";
         conn.prepare_cached(sql)?.execute(params![task_key, self.bodies.record]).map(drop)
     }
 

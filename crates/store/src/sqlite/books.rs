@@ -32,6 +32,8 @@ pub(super) struct Books {
     pub(super) amnesty: Timestamp,
     /// When time last passed.
     pub(super) swept_at: Timestamp,
+    /// When somebody last watched the time: a sweep, or the end of a silence.
+    pub(super) watched_at: Timestamp,
 }
 
 /// The books of one tenant.
@@ -71,6 +73,7 @@ impl Books {
             next_reaction: 1,
             amnesty,
             swept_at,
+            watched_at: swept_at,
         }
     }
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command};
-use baton_domain::decide::due_at;
 use baton_domain::ids::{ProjectId, TaskId};
-use baton_domain::project::{RecordScene, decide_record};
+use baton_domain::project::{Project, RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::Timestamp;
 
 use super::books::Books;
-use super::pen::{NewEntry, Pen};
+use super::pen::{Earlier, NewEntry, Pen};
 use crate::chain::{Hash, ROOT};
 use crate::order::{Actor, Aim, Committed, Order, Swept};
 use crate::read::About;
@@ -69,7 +68,7 @@ impl Desk {
             Some(tenant) => *tenant,
             None => self.new_tenant(order)?,
         };
-        if let Some(replayed) = self.replay(tenant, order, now)? {
+        if let Some(replayed) = self.replay(tenant, order)? {
             return Ok(replayed);
         }
         let committed = match &order.aim {
@@ -85,16 +84,27 @@ impl Desk {
         };
         if let Some(request) = &order.request {
             let key = self.books.tenants[tenant].key;
-            let task = committed.task.as_ref().map(|flow| flow.id);
-            let row = (now, task, committed.position);
-            self.pen.request(key, &order.actor.principal, request, row)?;
+            let row = Earlier {
+                fingerprint: request.fingerprint,
+                at: now,
+                task: committed.task.as_ref().map(|flow| flow.id),
+                position: committed.position,
+                attempt: committed.lease.as_ref().map(|lease| lease.attempt),
+            };
+            self.pen.request(key, &order.actor.principal, request.key.as_str(), &row)?;
         }
         Ok(committed)
     }
 
     /// Only a record makes a tenant, and only if the rules accept it: asking leaves no trace.
     fn new_tenant(&mut self, order: &Order) -> Result<usize, Fail> {
-        let Aim::Record(command, _) = &order.aim else { return Err(Refusal::NotFound.into()) };
+        let command = match &order.aim {
+            Aim::Record(command, _) => command,
+            Aim::Next(_) => return Err(Refusal::NothingClaimable.into()),
+            Aim::Task(..) | Aim::Birth(..) | Aim::Sweep(_) => {
+                return Err(Refusal::NotFound.into());
+            }
+        };
         decide_record(&RecordScene::default(), command)?;
         let key = self.books.tenants.iter().map(|ledger| ledger.key).max().unwrap_or(0) + 1;
         self.pen.tenant(key, order.tenant.as_str())?;
@@ -103,23 +113,20 @@ impl Desk {
     }
 
     /// The answer to a request that was carried out before.
-    fn replay(
-        &self,
-        tenant: usize,
-        order: &Order,
-        now: Timestamp,
-    ) -> Result<Option<Committed>, Fail> {
+    fn replay(&self, tenant: usize, order: &Order) -> Result<Option<Committed>, Fail> {
         let Some(request) = &order.request else { return Ok(None) };
         let key = self.books.tenants[tenant].key;
         let earlier = self.pen.earlier(key, &order.actor.principal, request.key.as_str())?;
-        let Some((fingerprint, task, position)) = earlier else { return Ok(None) };
-        if fingerprint != request.fingerprint {
+        let Some(earlier) = earlier else { return Ok(None) };
+        if earlier.fingerprint != request.fingerprint {
             return Err(Fail::Answer(Error::KeyReused));
         }
-        let found = task.map(|task| self.find(tenant, task)).transpose()?.flatten();
+        let found = earlier.task.map(|task| self.find(tenant, task)).transpose()?.flatten();
         let (task, lease) = found.map_or((None, None), |found| (Some(found.flow), found.lease));
-        let swept = Swept::default();
-        Ok(Some(Committed { at: now, position, task, lease, replayed: true, swept }))
+        // Whoever repeats an old claim must not be given the lease of the next holder.
+        let lease = lease.filter(|lease| earlier.attempt == Some(lease.attempt));
+        let (at, position, swept) = (earlier.at, earlier.position, Swept::default());
+        Ok(Some(Committed { at, position, task, lease, replayed: true, swept }))
     }
 
     pub(super) fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {
@@ -207,7 +214,16 @@ impl Desk {
         now: Timestamp,
     ) -> Result<Ruling, Fail> {
         let ledger = &self.books.tenants[tenant];
-        let project = ledger.projects.get(project).ok_or(Refusal::NotFound)?;
+        let gone;
+        let project = match (ledger.projects.get(project), &task) {
+            (Some(project), _) => project,
+            // What ended outlives its project.
+            (None, Some(_)) => {
+                gone = Arc::new(Project::gone(project.clone()));
+                &gone
+            }
+            (None, None) => return Err(Refusal::NotFound.into()),
+        };
         let amnesty = self.books.amnesty;
         let setting = Setting { project, pools: &ledger.pools, around, amnesty, now };
         Ok(rule(self.judge, task, lease, commands, &setting)?)
@@ -289,7 +305,7 @@ impl Desk {
         let (position, head) = self.write_entry(tenant, &flow, &ruling, (actor, &head), now)?;
         committed.position = Some(position);
         self.write_rows(tenant, found, &flow, &ruling, &head)?;
-        self.settle_pools(tenant, &ruling)?;
+        self.settle_pools(tenant, &ruling, now)?;
         for reaction in &ruling.reactions {
             let id = self.books.next_reaction;
             self.pen.reaction(id, key, reaction)?;
@@ -361,9 +377,7 @@ impl Desk {
             self.pen.brief(key, flow, brief)?;
         }
         if flow.ending().is_some() {
-            let project = ledger.projects.get(&flow.project);
-            let archive_at = project.and_then(|project| due_at(flow, None, project, Timestamp(0)));
-            self.pen.ended(key, flow, archive_at, head)?;
+            self.pen.ended(key, flow, head)?;
             if found.is_some_and(|found| found.live) {
                 self.pen.drop_flow(key, flow.id)?;
             }
@@ -373,7 +387,7 @@ impl Desk {
             self.pen.new_flow(key, flow, head)?;
         }
         for record in &ruling.records {
-            self.pen.record(key, flow.id, record)?;
+            self.pen.record(key, flow, record)?;
         }
         for (on, add) in &ruling.edges {
             self.pen.edge(key, flow.id, *on, *add)?;
@@ -381,16 +395,17 @@ impl Desk {
         Ok(())
     }
 
-    fn settle_pools(&mut self, tenant: usize, ruling: &Ruling) -> Result<(), Fail> {
+    fn settle_pools(&mut self, tenant: usize, ruling: &Ruling, now: Timestamp) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
-        let mut room = false;
+        let mut eased = false;
         for change in &ruling.pools {
             let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
+            let before = pool.clone();
             pool.apply(change);
+            eased |= pool.is_eased_since(&before, now);
             self.pen.pool(ledger.key, change.pool(), pool)?;
-            room |= matches!(change, baton_domain::pool::PoolMove::Return { .. });
         }
-        if room {
+        if eased {
             self.freed.push(Freed::Pools(ledger.id.clone()));
         }
         Ok(())

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::Chance;
 use crate::chain::{self, Hash, Linked, SALT_BYTES, Seal};
-use crate::order::{Actor, Request};
+use crate::order::Actor;
 use crate::read::About;
 
 /// Salts are drawn from the source of chance in one go and handed out in pieces.
@@ -39,6 +39,16 @@ pub(super) struct NewEntry<'a> {
     pub(super) about: About,
     pub(super) at: Timestamp,
     pub(super) actor: &'a Actor,
+}
+
+/// What was answered to a request.
+pub(super) struct Earlier {
+    pub(super) fingerprint: [u8; 32],
+    pub(super) at: Timestamp,
+    pub(super) task: Option<TaskId>,
+    pub(super) position: Option<u64>,
+    /// The attempt whose lease was shown.
+    pub(super) attempt: Option<u32>,
 }
 
 /// SQLite counts in signed numbers; ours are all far below where that matters.
@@ -197,18 +207,17 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn ended(
-        &mut self,
-        tenant: i64,
-        flow: &Flow,
-        archive_at: Option<Timestamp>,
-        head: &Hash,
-    ) -> Sql<()> {
+    pub(super) fn ended(&mut self, tenant: i64, flow: &Flow, head: &Hash) -> Sql<()> {
+        let kept_since = match flow.stage {
+            Stage::Ended(_) => flow.ended_at.map(|at| at.0),
+            Stage::Backlog | Stage::Working(_) | Stage::Archived(_) => None,
+        };
         self.run(
-            "INSERT INTO ended (tenant, task, archive_at, head, body) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO ended (tenant, task, project, ended_at, head, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (tenant, task) DO UPDATE
-             SET archive_at = excluded.archive_at, head = excluded.head, body = excluded.body",
-            params![tenant, int(flow.id.0), archive_at.map(|at| at.0), head, json(flow)],
+             SET ended_at = excluded.ended_at, head = excluded.head, body = excluded.body",
+            params![tenant, int(flow.id.0), flow.project.as_str(), kept_since, head, json(flow)],
         )
     }
 
@@ -240,21 +249,23 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn record(&mut self, tenant: i64, task: TaskId, record: &Record) -> Sql<()> {
-        let task = int(task.0);
+    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Record) -> Sql<()> {
+        let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
             Record::Attempt(row) => self.run(
-                "INSERT INTO attempts (tenant, task, number, principal, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![tenant, task, row.number, row.holder.as_str(), json(row)],
+                "INSERT INTO attempts (tenant, task, number, version, principal, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![tenant, task, row.number, version, row.holder.as_str(), json(row)],
             ),
             Record::Run(row) => self.run(
-                "INSERT INTO runs (tenant, task, number, body) VALUES (?1, ?2, ?3, ?4)",
-                params![tenant, task, row.number, json(row)],
+                "INSERT INTO runs (tenant, task, number, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![tenant, task, row.number, version, json(row)],
             ),
             Record::Checkpoint(row) => self.run(
-                "INSERT INTO checkpoints (tenant, task, number, body) VALUES (?1, ?2, ?3, ?4)",
-                params![tenant, task, row.number, json(row)],
+                "INSERT INTO checkpoints (tenant, task, number, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![tenant, task, row.number, version, json(row)],
             ),
         }
     }
@@ -308,40 +319,47 @@ impl Pen {
         &mut self,
         tenant: i64,
         principal: &PrincipalId,
-        request: &Request,
-        (at, task, position): (Timestamp, Option<TaskId>, Option<u64>),
+        key: &str,
+        row: &Earlier,
     ) -> Sql<()> {
         self.run(
-            "INSERT INTO requests (tenant, principal, key, fingerprint, at, task, position)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO requests
+             (tenant, principal, key, fingerprint, at, task, position, attempt)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 tenant,
                 principal.as_str(),
-                request.key.as_str(),
-                request.fingerprint,
-                at.0,
-                task.map(|task| int(task.0)),
-                position.map(int)
+                key,
+                row.fingerprint,
+                row.at.0,
+                row.task.map(|task| int(task.0)),
+                row.position.map(int),
+                row.attempt
             ],
         )
     }
 
-    /// The earlier request with this key: fingerprint, task and position.
-    #[expect(clippy::type_complexity, reason = "a row")]
+    /// What was answered to an earlier request with this key.
     pub(super) fn earlier(
         &self,
         tenant: i64,
         principal: &PrincipalId,
         key: &str,
-    ) -> Sql<Option<([u8; 32], Option<TaskId>, Option<u64>)>> {
-        let sql = "SELECT fingerprint, task, position FROM requests
+    ) -> Sql<Option<Earlier>> {
+        let sql = "SELECT fingerprint, at, task, position, attempt FROM requests
                    WHERE tenant = ?1 AND principal = ?2 AND key = ?3";
         self.conn
             .prepare_cached(sql)?
             .query_row(params![tenant, principal.as_str(), key], |row| {
-                let task: Option<i64> = row.get(1)?;
-                let position: Option<i64> = row.get(2)?;
-                Ok((row.get(0)?, task.map(|task| TaskId(nat(task))), position.map(nat)))
+                let task: Option<i64> = row.get(2)?;
+                let position: Option<i64> = row.get(3)?;
+                Ok(Earlier {
+                    fingerprint: row.get(0)?,
+                    at: Timestamp(row.get(1)?),
+                    task: task.map(|task| TaskId(nat(task))),
+                    position: position.map(nat),
+                    attempt: row.get(4)?,
+                })
             })
             .optional()
     }
@@ -372,14 +390,22 @@ impl Pen {
         row.map(|(body, head)| Ok((parse(&body)?, head))).transpose()
     }
 
-    /// Ended tasks that are to be put away by now.
-    pub(super) fn to_archive(&self, now: Timestamp, count: usize) -> Sql<Vec<(i64, TaskId)>> {
-        let sql = "SELECT tenant, task FROM ended WHERE archive_at <= ?1
-                   ORDER BY archive_at LIMIT ?2";
+    /// Tasks of a project that ended by a time and are not put away yet, the oldest first.
+    pub(super) fn to_archive(
+        &self,
+        tenant: i64,
+        project: &ProjectId,
+        ended_by: Timestamp,
+        count: usize,
+    ) -> Sql<Vec<(Timestamp, TaskId)>> {
+        let sql =
+            "SELECT ended_at, task FROM ended WHERE tenant = ?1 AND project = ?2 AND ended_at <= ?3
+                   ORDER BY ended_at, task LIMIT ?4";
         let mut found = self.conn.prepare_cached(sql)?;
-        let rows = found.query_map(params![now.0, int(count as u64)], |row| {
-            Ok((row.get(0)?, TaskId(nat(row.get(1)?))))
-        })?;
+        let rows = found
+            .query_map(params![tenant, project.as_str(), ended_by.0, int(count as u64)], |row| {
+                Ok((Timestamp(row.get(0)?), TaskId(nat(row.get(1)?))))
+            })?;
         rows.collect()
     }
 

@@ -6,19 +6,17 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use baton_domain::time::{Millis, Timestamp};
+use baton_domain::time::Timestamp;
 
 use super::OpenError;
 
 /// Room that is given back when the disk is full, so that work can at least be ended.
 const BALLAST_BYTES: usize = 32 << 20;
-/// How often the time of the last sweep is noted.
-const NOTE_EVERY: Millis = Millis::seconds(1);
 
 /// The folder of a store. A store on a made-up disk, for tests, has none.
 pub(super) struct Place {
     folder: Option<PathBuf>,
-    /// Held as long as the store is open; its time of change is the time of the last sweep.
+    /// Held as long as the store is open; its time of change is when the time was last watched.
     lock: Option<File>,
     noted: Timestamp,
 }
@@ -39,13 +37,13 @@ impl Place {
             return Err(OpenError::NotOurs(folder.into()));
         }
         refuse_network(folder)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(folder.join("baton.lock"))
-            .map_err(io)?;
+        let path = folder.join("baton.lock");
+        let lock = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            // In a new folder nobody has watched the time yet.
+            Ok(lock) => lock.set_modified(SystemTime::UNIX_EPOCH).map(|()| lock),
+            Err(_) => OpenOptions::new().write(true).open(&path),
+        }
+        .map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(folder.into())),
@@ -58,23 +56,24 @@ impl Place {
         Ok(place)
     }
 
-    /// When time last passed, by the last process that was here.
-    pub(super) fn swept_at(&self) -> Timestamp {
+    /// When somebody last watched the time, by the last process that was here.
+    pub(super) fn watched_at(&self) -> Timestamp {
         let changed = self.lock.as_ref().and_then(|lock| lock.metadata().ok()?.modified().ok());
         let age = changed.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         Timestamp(age.and_then(|age| i64::try_from(age.as_millis()).ok()).unwrap_or(0))
     }
 
-    /// Notes when time last passed; not in the database, for a converged store writes nothing.
-    pub(super) fn remember_sweep(&mut self, now: Timestamp) {
-        if now.since(self.noted) < NOTE_EVERY {
+    /// Notes when somebody last watched the time; not in the database, for a converged store
+    /// writes nothing.
+    pub(super) fn remember_watch(&mut self, at: Timestamp) {
+        if at == self.noted {
             return;
         }
-        self.noted = now;
-        let since_epoch = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
+        self.noted = at;
+        let since_epoch = Duration::from_millis(u64::try_from(at.0).unwrap_or(0));
         let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + since_epoch);
         if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.set_times(times)) {
-            tracing::warn!(%error, "cannot note the time of the sweep");
+            tracing::warn!(%error, "cannot note that the time was watched");
         }
     }
 

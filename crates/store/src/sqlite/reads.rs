@@ -197,26 +197,21 @@ pub(super) fn history(
     id: TaskId,
 ) -> Result<Vec<Record>, Error> {
     let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
-    let bodies = |table: &str| -> rusqlite::Result<Vec<String>> {
-        let sql = format!(
-            "SELECT body FROM {table} WHERE tenant = ?1 AND task = ?2 ORDER BY number LIMIT ?3"
-        );
-        let mut found = conn.prepare_cached(&sql)?;
-        let rows =
-            found.query_map(params![key, int(id.0), int(PAGE_MAX as u64)], |row| row.get(0))?;
-        rows.collect()
-    };
-    let mut records = vec![];
-    for body in bodies("runs")? {
-        records.push(Record::Run(parse::<RunRecord>(&body)?));
-    }
-    for body in bodies("attempts")? {
-        records.push(Record::Attempt(parse::<AttemptRecord>(&body)?));
-    }
-    for body in bodies("checkpoints")? {
-        records.push(Record::Checkpoint(parse::<CheckpointRecord>(&body)?));
-    }
-    Ok(records)
+    // What came with one entry came in this order.
+    let sql = "SELECT version, 1 AS sort, body FROM checkpoints WHERE tenant = ?1 AND task = ?2
+               UNION ALL SELECT version, 2, body FROM attempts WHERE tenant = ?1 AND task = ?2
+               UNION ALL SELECT version, 3, body FROM runs WHERE tenant = ?1 AND task = ?2
+               ORDER BY version, sort LIMIT ?3";
+    let mut found = conn.prepare_cached(sql)?;
+    let rows = found.query_map(params![key, int(id.0), int(PAGE_MAX as u64)], |row| {
+        let body = row.get_ref(2)?.as_str()?;
+        Ok(match row.get::<_, i64>(1)? {
+            1 => Record::Checkpoint(parse::<CheckpointRecord>(body)?),
+            2 => Record::Attempt(parse::<AttemptRecord>(body)?),
+            _ => Record::Run(parse::<RunRecord>(body)?),
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 const ENTRY_COLUMNS: &str = "position, task, version, at, actor, payload";
@@ -268,6 +263,8 @@ pub(super) fn entries(
     let mut rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
     let more = rows.len() > count_max;
     rows.truncate(count_max);
+    let seen = rows.last().map_or(as_of, |last| last.position);
+    let as_of = if more { seen } else { as_of };
     Ok(Page { rows, more, as_of })
 }
 

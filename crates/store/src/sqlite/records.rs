@@ -29,7 +29,7 @@ impl Desk {
             None
         } else {
             for event in &events {
-                self.apply_record(tenant, event)?;
+                self.apply_record(tenant, event, now)?;
             }
             Some(self.write_record_entry(tenant, &events, actor, now)?)
         };
@@ -65,7 +65,12 @@ impl Desk {
         scene
     }
 
-    fn apply_record(&mut self, tenant: usize, event: &RecordEvent) -> Result<(), Fail> {
+    fn apply_record(
+        &mut self,
+        tenant: usize,
+        event: &RecordEvent,
+        now: Timestamp,
+    ) -> Result<(), Fail> {
         let key = self.books.tenants[tenant].key;
         match event {
             RecordEvent::ProjectPut { project } => {
@@ -80,12 +85,12 @@ impl Desk {
             RecordEvent::PoolLimited { pool, limit } => {
                 let mut row = self.pool(tenant, pool);
                 row.limit = *limit;
-                self.keep_pool(tenant, pool, row)?;
+                self.keep_pool(tenant, pool, row, now)?;
             }
             RecordEvent::PoolShut { pool, shut } => {
                 let mut row = self.pool(tenant, pool);
                 row.shut.clone_from(shut);
-                self.keep_pool(tenant, pool, row)?;
+                self.keep_pool(tenant, pool, row, now)?;
             }
         }
         Ok(())
@@ -101,11 +106,19 @@ impl Desk {
             .unwrap_or_else(|| Pool { used: ledger.taken_from(name), ..Pool::default() })
     }
 
-    fn keep_pool(&mut self, tenant: usize, name: &PoolName, pool: Pool) -> Result<(), Fail> {
+    fn keep_pool(
+        &mut self,
+        tenant: usize,
+        name: &PoolName,
+        pool: Pool,
+        now: Timestamp,
+    ) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
         self.pen.pool(ledger.key, name, &pool)?;
-        ledger.pools.insert(name.clone(), pool);
-        self.freed.push(Freed::Pools(ledger.id.clone()));
+        let before = ledger.pools.insert(name.clone(), pool.clone());
+        if before.is_some_and(|before| pool.is_eased_since(&before, now)) {
+            self.freed.push(Freed::Pools(ledger.id.clone()));
+        }
         Ok(())
     }
 

@@ -65,8 +65,6 @@ pub(super) struct Writer {
     pub(super) options: Options,
     pub(super) last: Timestamp,
     pub(super) looked_at: Timestamp,
-    /// Time may have stood still until now: before the start, or while the disk was full.
-    pub(super) waking: bool,
 }
 
 type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
@@ -107,7 +105,8 @@ impl Writer {
         let now = self.clock.now().max(self.last);
         self.last = now;
         self.look_at_disk(now);
-        let mut fault = self.wake_up(now).err();
+        let full = self.gauges.full.load(Ordering::Relaxed);
+        let mut fault = self.desk.end_silence(now, full).err();
         let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
         let mut seals = vec![];
         let mut swept = false;
@@ -149,9 +148,10 @@ impl Writer {
         match ended {
             Ok(wrote) => {
                 self.after_commit(now, wrote, swept);
+                // Whoever waits for work hears of it no later than whoever made it.
+                self.ring();
                 answer(replies);
                 seals.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
-                self.ring();
                 self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
             }
             Err(error) => {
@@ -170,25 +170,16 @@ impl Writer {
         Err(Error::DiskFull)
     }
 
-    /// No lease ends by an outage of ours, and the amnesty comes before anything is judged: a
-    /// holder that renews before the first sweep still holds.
-    fn wake_up(&mut self, now: Timestamp) -> rusqlite::Result<()> {
-        if self.gauges.full.load(Ordering::Relaxed) {
-            self.desk.hold_leases(now);
-        } else if self.waking {
-            self.desk.end_silence(now)?;
-            self.waking = false;
-        }
-        Ok(())
-    }
-
     fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
         if wrote {
             self.gauges.committed_at.store(now.0, Ordering::Relaxed);
         }
         if swept && !self.gauges.full.load(Ordering::Relaxed) {
             self.gauges.swept_at.store(now.0, Ordering::Relaxed);
-            self.place.remember_sweep(now);
+        }
+        // An amnesty that did not fit is remembered only here: nobody must rely on it.
+        if !self.gauges.full.load(Ordering::Relaxed) {
+            self.place.remember_watch(self.desk.books.watched_at);
         }
         self.gauges.read(&self.desk.books);
     }
@@ -234,7 +225,6 @@ impl Writer {
     /// There is no room left at all.
     fn fill_up(&mut self) {
         self.gauges.full.store(true, Ordering::Relaxed);
-        self.waking = true;
         self.place.release_ballast();
         tracing::warn!("the disk is full: only ends of work are accepted");
     }
@@ -253,7 +243,6 @@ impl Writer {
         let free = (self.options.free_bytes)().unwrap_or(u64::MAX);
         if free < self.options.free_bytes_min && !full {
             self.gauges.full.store(true, Ordering::Relaxed);
-            self.waking = true;
         }
         if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
             self.gauges.full.store(false, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use baton_domain::task::Hold;
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    abandon, block, capability, capable, claim, code, complete, digest, fail, hold, message,
+    abandon, block, capability, capable, claim, code, complete, digest, fail, hold, lost, message,
     move_to, note, one_gate, pass, person, principal, progress, proved, reason, release, solo,
     stopped, text, verdict, wanting, worker,
 };
@@ -148,6 +148,7 @@ pub fn agents() -> Vec<Row> {
             let nonce = Nonce(u128::from(attempt) + 999);
             Command::Agent(Proof::Token { attempt, nonce }, complete())
         }),
+        later("expired: complete", Millis::hours(25), |c| agent(c, complete())),
         row("forged: complete", |c| {
             let attempt = c.proof().attempt();
             Command::Agent(Proof::Token { attempt, nonce: Nonce(1) }, complete())
@@ -169,6 +170,7 @@ pub fn supervisors() -> Vec<Row> {
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
         row("timed out, input", |c| supervisor(c, Supervisor::TimedOut(Deadline::UserInput))),
         row("exited", |c| supervisor(c, Supervisor::Exited)),
+        row("lost", |c| supervisor(c, lost())),
         row("stopped, proof", |c| supervisor(c, proved())),
         row("stopped, none", |c| supervisor(c, stopped(Death::None, false))),
         row("stopped, survivor", |c| supervisor(c, stopped(Death::None, true))),
@@ -185,6 +187,7 @@ pub fn supervisors() -> Vec<Row> {
             let proof = Proof::Token { attempt, nonce };
             Command::Supervisor(proof, Supervisor::Renew { lease: None })
         }),
+        later("expired: proof", Millis::hours(25), |c| supervisor(c, proved())),
         row("nobody: spend", |_| {
             let nobody = Proof::Token { attempt: 0, nonce: Nonce(0) };
             Command::Supervisor(nobody, Supervisor::Spend { micros: 5 })

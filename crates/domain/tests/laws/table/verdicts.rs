@@ -10,8 +10,8 @@ use baton_domain::run::{Counts, Death, Finish, Mode, Why};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    block, capability, capable, code, complete, contracted, fail, holder, message, proved, reason,
-    release, started, stopped, wanting, world,
+    block, capability, capable, code, complete, contracted, fail, holder, lost, message, proved,
+    reason, release, started, stopped, wanting, world,
 };
 use crate::world::World;
 
@@ -88,6 +88,11 @@ fn ways() -> Vec<Way> {
             supervisor(w, id, Supervisor::Renew { lease: Some(Millis::hours(1)) });
             w.wait(Millis::minutes(7));
             w.pass(id);
+        }),
+        way("infrastructure lost", |w, id| supervisor(w, id, lost())),
+        watched("verifying, lost", |w, id| {
+            agent(w, id, complete());
+            supervisor(w, id, lost());
         }),
         way("released", |w, id| supervisor(w, id, release())),
         way("rate-limited", |w, id| {

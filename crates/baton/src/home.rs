@@ -1,0 +1,57 @@
+//! Baton's folder: the store, the secrets, and an engine on top of them.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_store::Clock;
+use baton_store::chain::SigningKey;
+use baton_store::sqlite::{OpenError, Options, SqliteStore};
+
+use crate::chance::Chance;
+use crate::clock::SystemStopwatch;
+use crate::engine::{Engine, Parts};
+use crate::tokens::{self, Secrets, secret_file};
+use crate::waiters::Waiters;
+
+/// Why the folder could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store is not to be had.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The secrets are not.
+    #[error(transparent)]
+    Secrets(#[from] tokens::Error),
+}
+
+/// Opens the folder, or makes one. Without a clock the store brings its own.
+pub fn open(
+    folder: &Path,
+    clock: Option<Arc<dyn Clock>>,
+    chance: Arc<dyn Chance>,
+) -> Result<Engine, Error> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
+    let waiters = Waiters::new();
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let mut options = Options::new(baton_domain::decide, fill, folder);
+    options.clock = clock;
+    options.bell = waiters.bell();
+    let sealing = secret_file(&folder.join("seal.key"), chance.as_ref())?;
+    options.signing = Some(SigningKey::from_bytes(&sealing));
+    let secrets = Secrets::open(&folder.join("pepper"), chance.as_ref())?;
+    let store = SqliteStore::open(folder, options)?;
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters,
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets,
+        incarnation,
+    }))
+}

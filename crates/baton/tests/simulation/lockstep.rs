@@ -1,0 +1,255 @@
+//! A store in lockstep with the simulation: every answer is there at once, and some are lost.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use baton_domain::history::Record;
+use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::limits::{AMNESTY, SILENCE_MAX};
+use baton_domain::project::Project;
+use baton_domain::time::Timestamp;
+use baton_store::chain::Audit;
+use baton_store::{
+    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow,
+    Store, TaskRow,
+};
+use baton_testkit::chance::Chance;
+
+use crate::sightings::{Sight, Sightings};
+use crate::vocabulary::tenant;
+
+/// What goes wrong between the engine and its store.
+pub struct Faults {
+    chance: Chance,
+    /// How often an order gets no good answer, in this run.
+    rate: f64,
+    pub on: bool,
+    /// Whether the bell is lost just now.
+    pub mute: bool,
+}
+
+/// What becomes of an order.
+enum Fate {
+    Answered,
+    Overloaded,
+    /// It never arrives, and nobody can tell.
+    LostBefore,
+    /// It is carried out, and nobody can tell.
+    LostAfter,
+}
+
+impl Faults {
+    /// Half of all runs know no faults at all, so that rare mixtures of others are seen, too.
+    pub fn new(mut chance: Chance) -> Self {
+        let rate = *chance.pick(&[0.0, 0.0, 0.02, 0.2]);
+        Self { chance, rate, on: true, mute: false }
+    }
+
+    fn fate(&mut self) -> Fate {
+        if !self.on || !self.chance.chance(self.rate) {
+            return Fate::Answered;
+        }
+        match self.chance.below(3) {
+            0 => Fate::Overloaded,
+            1 => Fate::LostBefore,
+            _ => Fate::LostAfter,
+        }
+    }
+}
+
+/// When somebody last watched the time, and until when leases live on for it: the store's own
+/// rule, kept here a second time to hold the store to it.
+pub struct Watch {
+    watched_at: Timestamp,
+    pub amnesty: Timestamp,
+}
+
+impl Watch {
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self { watched_at: now, amnesty: Timestamp(0) }
+    }
+
+    /// An order arrives; tells whether it brought an amnesty.
+    fn hear(&mut self, order: &Order, now: Timestamp, has_leases: impl FnOnce() -> bool) -> bool {
+        let silent = now.since(self.watched_at) > SILENCE_MAX;
+        if silent || matches!(order.aim, Aim::Sweep(_)) {
+            self.watched_at = now;
+        }
+        let granted = silent && has_leases();
+        if granted {
+            self.amnesty = now + AMNESTY;
+        }
+        granted
+    }
+}
+
+pub struct Lockstep {
+    inner: Mutex<Option<Arc<dyn Store>>>,
+    clock: Arc<dyn Clock>,
+    watch: Arc<Mutex<Watch>>,
+    faults: Arc<Mutex<Faults>>,
+    sightings: Arc<Mutex<Sightings>>,
+    /// Requests that were carried out, whether or not anybody was told.
+    done: Mutex<BTreeSet<String>>,
+}
+
+impl Lockstep {
+    pub fn new(
+        store: Arc<dyn Store>,
+        (clock, watch): (Arc<dyn Clock>, Arc<Mutex<Watch>>),
+        faults: Arc<Mutex<Faults>>,
+        sightings: Arc<Mutex<Sightings>>,
+    ) -> Self {
+        let (inner, done) = (Mutex::new(Some(store)), Mutex::default());
+        Self { inner, clock, watch, faults, sightings, done }
+    }
+
+    fn has_leases(&self) -> bool {
+        let filter = Filter { count_max: 500, ..Filter::default() };
+        let page = now(self.inner().tasks(&tenant(), filter)).expect("it can be read");
+        page.rows.iter().any(|row| row.lease.is_some())
+    }
+
+    /// Takes the store away and brings back another, with nobody holding on to the first.
+    pub fn exchange(&self, reopen: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) {
+        let store = self.inner.lock().expect("one thread").take().expect("there is a store");
+        *self.inner.lock().expect("one thread") = Some(reopen(store));
+    }
+
+    fn inner(&self) -> Arc<dyn Store> {
+        self.inner.lock().expect("one thread").clone().expect("there is a store")
+    }
+
+    fn saw(&self, sight: Sight) {
+        self.sightings.lock().expect("one thread").saw(sight);
+    }
+
+    fn carry_out(&self, order: Order) -> Result<Committed, Error> {
+        let fate = self.faults.lock().expect("one thread").fate();
+        match fate {
+            Fate::Answered => self.hand_over(order),
+            Fate::Overloaded => Err(Error::Overloaded),
+            Fate::LostBefore => {
+                self.saw(Sight::UnknownThatDidNotHappen);
+                Err(Error::Unknown("the simulation lost the order".into()))
+            }
+            Fate::LostAfter => {
+                if self.hand_over(order).is_ok() {
+                    self.saw(Sight::UnknownThatHappened);
+                }
+                Err(Error::Unknown("the simulation lost the answer".into()))
+            }
+        }
+    }
+}
+
+impl Lockstep {
+    /// A request is carried out once, however often it comes.
+    fn hand_over(&self, order: Order) -> Result<Committed, Error> {
+        let mut watch = self.watch.lock().expect("one thread");
+        if watch.hear(&order, self.clock.now(), || self.has_leases()) {
+            self.saw(Sight::Amnesty);
+        }
+        drop(watch);
+        let key = order.request.as_ref().map(|request| request.key.to_string());
+        let answer = now(self.inner().submit(order));
+        if let Some(key) = key {
+            let mut done = self.done.lock().expect("one thread");
+            let before = done.contains(&key);
+            match &answer {
+                Ok(committed) => assert_eq!(committed.replayed, before, "{key} is done once"),
+                Err(_) => assert!(!before, "{key} was done and is refused now"),
+            }
+            if answer.is_ok() {
+                done.insert(key);
+            }
+        }
+        answer
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for an answer on this thread, so that what other threads do is one step for us.
+pub fn now<T>(answer: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut answer = pin!(answer);
+    loop {
+        match answer.as_mut().poll(&mut context) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn ready<'a, T: Send + 'a>(answer: T) -> std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>> {
+    Box::pin(std::future::ready(answer))
+}
+
+impl Store for Lockstep {
+    fn submit(&self, order: Order) -> Answer<'_, Committed> {
+        ready(self.carry_out(order))
+    }
+
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
+        ready(now(self.inner().task(tenant, id)))
+    }
+
+    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
+        ready(now(self.inner().tasks(tenant, filter)))
+    }
+
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+        ready(now(self.inner().history(tenant, id)))
+    }
+
+    fn entries<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Cursor,
+        count_max: usize,
+    ) -> Answer<'a, Page<Entry>> {
+        ready(now(self.inner().entries(tenant, after, count_max)))
+    }
+
+    fn entries_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        from_version: u64,
+        count_max: usize,
+    ) -> Answer<'a, Vec<Entry>> {
+        ready(now(self.inner().entries_of(tenant, id, from_version, count_max)))
+    }
+
+    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
+        ready(now(self.inner().projects(tenant)))
+    }
+
+    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
+        ready(now(self.inner().pools(tenant)))
+    }
+
+    fn health(&self) -> Answer<'_, Health> {
+        ready(now(self.inner().health()))
+    }
+
+    fn seal(&self) -> Answer<'_, ()> {
+        ready(now(self.inner().seal()))
+    }
+
+    fn audit(&self) -> Answer<'_, Audit> {
+        ready(now(self.inner().audit()))
+    }
+}

@@ -1,0 +1,257 @@
+//! A seeded simulation of everything that happens to an engine: holders that work, hang, vanish
+//! and come back late, a person who changes its mind, a clockwork that stops, answers that are
+//! lost, crashes. One thread, virtual time, every choice from one number; what must hold is checked
+//! after every step. `BATON_SOAK=1` runs thousands of seeds instead of fifty.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use baton_domain::time::Millis;
+use baton_store::clock::ManualClock;
+use baton_store::memory::MemoryStore;
+use baton_store::sqlite::{Options, SqliteStore};
+use baton_store::{Bell, Store};
+use baton_testkit::rounds;
+use tempfile::TempDir;
+
+use holder::Holder;
+use sightings::Sightings;
+use world::{Ground, Trace, World};
+
+mod holder;
+mod laws;
+mod lockstep;
+mod person;
+mod sightings;
+mod vocabulary;
+mod world;
+
+/// Seeds of a plain run: a few seconds.
+const SEEDS: u64 = 50;
+/// The same on a real disk, where every step waits for it.
+const SEEDS_ON_DISK: u64 = 16;
+/// Steps with faults.
+const STEPS: usize = 250;
+/// Rounds in which everything must have ended once nothing goes wrong any more: an hour.
+const ROUNDS_MAX: usize = 1_800;
+
+struct InMemory;
+
+impl Ground for InMemory {
+    fn open(&self, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        Arc::new(MemoryStore::new(baton_domain::decide, clock, bell))
+    }
+
+    fn reopen(&self, store: Arc<dyn Store>, _: Arc<ManualClock>, _: Bell) -> Arc<dyn Store> {
+        store
+    }
+}
+
+#[test]
+fn nothing_is_lost_nobody_is_doubled_and_everything_ends_in_memory() {
+    let seeds = if rounds(1) > 1 { rounds(4 * SEEDS) } else { SEEDS };
+    run_all(&InMemory, seeds);
+}
+
+/// Each store in a folder of its own, which vanishes with it.
+#[derive(Default)]
+struct OnDisk {
+    folders: Mutex<HashMap<usize, TempDir>>,
+}
+
+impl OnDisk {
+    fn open_in(&self, folder: TempDir, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        // The salts of a simulation must repeat with its seed; any bytes will do.
+        let salts = Box::new(|bytes: &mut [u8]| bytes.fill(7));
+        let mut options = Options::new(baton_domain::decide, salts, folder.path());
+        options.clock = Some(clock);
+        options.bell = bell;
+        let store = SqliteStore::open(&folder.path().join("home"), options);
+        let store: Arc<dyn Store> = Arc::new(store.expect("the folder opens"));
+        self.folders.lock().expect("nobody panics here").insert(address(&store), folder);
+        store
+    }
+}
+
+/// What tells one open store from another.
+fn address(store: &Arc<dyn Store>) -> usize {
+    Arc::as_ptr(store).cast::<()>().addr()
+}
+
+impl Ground for OnDisk {
+    fn open(&self, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        self.open_in(tempfile::tempdir().expect("there is a place for it"), clock, bell)
+    }
+
+    fn reopen(&self, store: Arc<dyn Store>, clock: Arc<ManualClock>, bell: Bell) -> Arc<dyn Store> {
+        let folder = self.folders.lock().expect("nobody panics here").remove(&address(&store));
+        drop(store);
+        self.open_in(folder.expect("it was opened here"), clock, bell)
+    }
+}
+
+#[test]
+fn nothing_is_lost_nobody_is_doubled_and_everything_ends_in_sqlite() {
+    run_all(&OnDisk::default(), rounds(SEEDS_ON_DISK));
+}
+
+/// Runs every seed twice; together they must have seen everything worth seeing.
+fn run_all(ground: &(dyn Ground + Sync), seeds: u64) {
+    let next = AtomicU64::new(0);
+    let run_some = || {
+        let mut seen = Sightings::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return seen;
+            }
+            let (first, hash) = run(ground, seed);
+            let (_, again) = run(ground, seed);
+            assert_eq!(hash, again, "seed {seed} went two ways");
+            seen.add(&first);
+        }
+    };
+    // Each run has one thread; several runs may have several.
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut seen = Sightings::default();
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run_some)).collect();
+        for thread in running {
+            seen.add(&thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+    });
+    assert!(seen.missing().is_empty(), "too tame: nobody saw {:?}", seen.missing());
+}
+
+/// Runs one seed; if it fails, tells the seed and the last steps.
+fn run(ground: &dyn Ground, seed: u64) -> (Sightings, u64) {
+    let trace = Arc::new(Mutex::new(Trace::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime needs nothing but memory");
+    let simulation = simulate(World::new(ground, seed, Arc::clone(&trace)));
+    // Nobody else is to have a turn, so nobody need be made to yield.
+    let simulation = tokio::task::unconstrained(simulation);
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(simulation))).unwrap_or_else(|panic| {
+        let told = trace.lock().unwrap_or_else(|poison| poison.into_inner()).told();
+        eprintln!("seed {seed} failed; its last steps:\n{told}");
+        resume_unwind(panic)
+    })
+}
+
+async fn simulate(mut world: World<'_>) -> (Sightings, u64) {
+    let mut crew = Holder::crew();
+    person::begin(&mut world).await;
+    for _ in 0..STEPS {
+        step(&mut world, &mut crew).await;
+        settle(&mut world, &mut crew).await;
+    }
+    heal(&mut world, &mut crew).await;
+    world.laws.check_all(&world.engine).await;
+    let seen = world.laws.sightings.lock().expect("one thread").clone();
+    (seen, world.laws.hash())
+}
+
+/// Somebody does something, something breaks, or time passes.
+async fn step(world: &mut World<'_>, crew: &mut [Holder]) {
+    match world.chance.below(100) {
+        0..=59 => {
+            let at = world.chance.index(crew.len());
+            crew[at].step(world, false).await;
+        }
+        60..=79 => person::step(world).await,
+        80 => {
+            crew.iter_mut().for_each(Holder::crashed);
+            world.crash().await;
+        }
+        81 | 82 => {
+            world.clockwork = !world.clockwork;
+            world.say(format!("the clockwork runs: {}", world.clockwork));
+        }
+        83 => world.mute(true),
+        84..=97 => {
+            let length = Millis(1 + world.chance.below(3_000));
+            pass(world, crew, length).await;
+        }
+        _ => {
+            let length = Millis(5_000 + world.chance.below(40_000));
+            pass(world, crew, length).await;
+        }
+    }
+    // Nothing stays broken for long, or only what is broken would be seen.
+    if !world.clockwork && world.chance.chance(0.05) {
+        world.clockwork = true;
+    }
+    if world.chance.chance(0.1) {
+        world.mute(false);
+    }
+}
+
+/// Lets time pass, a second at a time, as a clockwork would see it.
+async fn pass(world: &mut World<'_>, crew: &mut [Holder], length: Millis) {
+    world.say(format!("{} ms pass", length.0));
+    let mut left = length.0;
+    while left > 0 {
+        let part = left.min(1_000);
+        left -= part;
+        world.advance(Millis(part)).await;
+        if world.clockwork {
+            world.tick().await;
+        }
+        settle(world, crew).await;
+    }
+}
+
+/// Lets everybody who waits look at what came, until nobody gets anything more.
+async fn settle(world: &mut World<'_>, crew: &mut [Holder]) {
+    // Who gets nothing may wake another, who may stand before it: each must get its turn.
+    let mut quiet = 0;
+    while quiet <= crew.len() {
+        let served = crew.iter_mut().filter_map(|holder| holder.poll(world).then_some(())).count();
+        quiet = if served == 0 { quiet + 1 } else { 0 };
+        if served > 0 {
+            world.laws.check(&world.engine).await;
+        }
+    }
+    if world.faults.lock().expect("one thread").mute {
+        world.bell_sure_since = world.now();
+    }
+    crew.iter_mut().for_each(|holder| holder.check(world));
+}
+
+/// Faults stop, everybody does its duty: now everything must end, in bounded time.
+async fn heal(world: &mut World<'_>, crew: &mut [Holder]) {
+    world.say("everything heals".into());
+    world.clockwork = true;
+    world.mute(false);
+    world.faults.lock().expect("one thread").on = false;
+    for _ in 0..ROUNDS_MAX {
+        if world.laws.rows.values().all(|row| row.flow.ending().is_some()) {
+            return world.count_wakes();
+        }
+        person::tidy(world).await;
+        for holder in crew.iter_mut() {
+            holder.step(world, true).await;
+        }
+        pass(world, crew, Millis(2_000)).await;
+    }
+    let now = world.now();
+    for row in world.laws.rows.values().filter(|row| row.flow.ending().is_none()) {
+        let flow = &row.flow;
+        let run = flow.run.as_ref().map(|run| &run.state);
+        world.trace.lock().expect("one thread").add(format!(
+            "{} is a {:?} {:?}, waits for {:?}, {run:?}",
+            flow.id,
+            flow.badge(now),
+            flow.kind,
+            flow.waits_for
+        ));
+    }
+    panic!("not everything ended in an hour");
+}

@@ -1,0 +1,57 @@
+//! Everything that a store tells, as text: two stores that differ in anything differ here.
+
+use std::fmt::Write;
+
+use baton_domain::ids::TaskId;
+use baton_store::read::PAGE_MAX;
+use baton_store::{Filter, TaskRow};
+
+use crate::world::World;
+
+impl World {
+    /// Everything that the store tells this tenant.
+    pub async fn dump(&self) -> String {
+        let (store, tenant) = (self.store(), &self.tenant);
+        let mut text = String::new();
+        let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
+        let mut projects = store.projects(tenant).await.expect("reading works");
+        projects.sort_by(|one, other| one.id.cmp(&other.id));
+        projects.iter().for_each(|project| line(format!("{tenant} project {project:?}")));
+        let mut pools = store.pools(tenant).await.expect("reading works");
+        pools.sort_by(|one, other| one.name.cmp(&other.name));
+        pools.iter().for_each(|row| line(format!("{tenant} pool {row:?}")));
+        for row in self.all_tasks().await {
+            let id = row.flow.id;
+            line(format!("{tenant} {id} {row:?}"));
+            let history = self.history(id).await;
+            history.iter().for_each(|record| line(format!("{tenant} {id} {record:?}")));
+        }
+        let entries = self.entries().await;
+        entries.iter().for_each(|entry| line(format!("{tenant} {entry:?}")));
+        text
+    }
+
+    /// Every task, ended ones included, page by page.
+    pub async fn all_tasks(&self) -> Vec<TaskRow> {
+        let mut rows: Vec<TaskRow> = vec![];
+        loop {
+            let after: Option<TaskId> = rows.last().map(|row| row.flow.id);
+            let filter = Filter { ended: true, after, count_max: PAGE_MAX, ..Filter::default() };
+            let page = self.store().tasks(&self.tenant, filter).await.expect("reading works");
+            rows.extend(page.rows);
+            if !page.more {
+                return rows;
+            }
+        }
+    }
+}
+
+/// Points at the first line in which two dumps differ.
+pub fn assert_same(before: &str, after: &str, what: &str) {
+    let mut lines = before.lines().zip(after.lines()).enumerate();
+    if let Some((number, (one, other))) = lines.find(|(_, (one, other))| one != other) {
+        panic!("{what}: line {number} differs\n  {one}\n  {other}");
+    }
+    let (one, other) = (before.lines().count(), after.lines().count());
+    assert_eq!(one, other, "{what}: one dump goes on where the other ends");
+}

@@ -1,0 +1,171 @@
+//! Limits over many tasks: what an attempt took is given back by it, whatever became of the limit.
+
+use baton_domain::Refusal;
+use baton_domain::command::{Agent, NewTask, Person, Supervisor};
+use baton_domain::ids::TaskId;
+use baton_domain::lane::Claimant;
+use baton_domain::policy::Policy;
+use baton_domain::pool::{Pool, PoolName};
+use baton_domain::project::RecordCommand;
+use baton_domain::run::{Death, Why};
+use baton_domain::task::Kind;
+use baton_domain::time::Millis;
+use baton_testkit::chance::Chance;
+use baton_testkit::rounds;
+
+use crate::words::{
+    account, block, complete, key, principal, project, ready, shut, solo, stage, story, text,
+    worker,
+};
+use crate::world::World;
+
+fn coding() -> PoolName {
+    PoolName::Stage(project("web"), stage("coding"))
+}
+
+pub async fn a_limit_set_later_counts_what_is_taken_already(world: &World) {
+    for _ in 0..3 {
+        world.queued().await;
+    }
+    let first = world.claim(&solo("bob")).await.expect("nothing is limited");
+    world.claim(&solo("bob")).await.expect("nothing is limited");
+    assert_eq!(world.pool(&coding()).await, None, "a pool that nobody set does not exist");
+    world.limit(coding(), 2).await;
+    let pool = Pool { limit: Some(2), used: 2, ..Pool::default() };
+    assert_eq!(world.pool(&coding()).await, Some(pool));
+    assert_eq!(world.claim(&solo("eve")).await, Err(Refusal::NothingClaimable));
+    world.agent(&first, complete()).await.expect("bob holds it");
+    world.claim(&solo("eve")).await.expect("there is room again");
+}
+
+pub async fn a_pause_set_later_counts_what_is_taken_already(world: &World) {
+    world.queued().await;
+    let grip = world.claim(&solo("bob")).await.expect("nothing is limited");
+    let shut = Some(shut(world.now(), None));
+    world.record(RecordCommand::ShutPool { pool: coding(), shut: shut.clone() }).await;
+    let pool = Pool { shut, used: 1, ..Pool::default() };
+    assert_eq!(world.pool(&coding()).await, Some(pool));
+    world.agent(&grip, complete()).await.expect("a pause stops nobody who is at work");
+    assert_eq!(world.pool(&coding()).await.map(|pool| pool.used), Some(0));
+}
+
+pub async fn a_changed_limit_never_leaks_a_slot(world: &World) {
+    world.limit(coding(), 2).await;
+    for _ in 0..4 {
+        world.queued().await;
+    }
+    let first = world.claim(&solo("bob")).await.expect("there is room");
+    let second = world.claim(&solo("bob")).await.expect("there is room");
+    world.limit(coding(), 1).await;
+    world.agent(&first, complete()).await.expect("bob holds it");
+    assert_eq!(world.claim(&solo("bob")).await, Err(Refusal::NothingClaimable));
+    world.agent(&second, complete()).await.expect("bob holds it");
+    let third = world.claim(&solo("bob")).await.expect("there is room for one");
+    assert_eq!(world.claim(&solo("bob")).await, Err(Refusal::NothingClaimable));
+    world.record(RecordCommand::LimitPool { pool: coding(), limit: None }).await;
+    world.claim(&solo("bob")).await.expect("the limit is lifted");
+    world.agent(&third, complete()).await.expect("bob holds it");
+    assert_eq!(world.pool(&coding()).await.map(|pool| pool.used), Some(1));
+}
+
+pub async fn money_that_was_spent_stays_spent(world: &World) {
+    let epic = world.make(NewTask { kind: Kind::Epic, ..story("epic") }).await;
+    let policy = Policy { budget_micros: 60, ..Policy::default() };
+    let child = || NewTask { parent: Some(epic), policy, ..ready("child") };
+    for _ in 0..3 {
+        world.make(child()).await;
+    }
+    world.limit(PoolName::Budget(epic), 100).await;
+    let grip = world.claim(&solo("bob")).await.expect("there is money for one");
+    assert_eq!(world.claim(&solo("eve")).await, Err(Refusal::NothingClaimable));
+    world.supervisor(&grip, Supervisor::Spend { micros: 30 }).await.expect("bob holds it");
+    world.agent(&grip, complete()).await.expect("bob holds it");
+    let pool = Pool { limit: Some(100), settled: 30, ..Pool::default() };
+    assert_eq!(world.pool(&PoolName::Budget(epic)).await, Some(pool));
+    let grip = world.claim(&solo("bob")).await.expect("there is money for one more");
+    world.supervisor(&grip, Supervisor::Spend { micros: 20 }).await.expect("bob holds it");
+    world.agent(&grip, complete()).await.expect("bob holds it");
+    let last = world.take(TaskId(4), &solo("bob")).await;
+    let full = Refusal::PoolFull { pool: format!("budget {epic}"), held: None };
+    assert_eq!(last.err(), Some(full), "50 is less than the 60 that it reserves");
+    let late = world.supervisor(&grip, Supervisor::Spend { micros: 7 }).await;
+    late.expect("what was spent is settled even late");
+    assert_eq!(world.pool(&PoolName::Budget(epic)).await.map(|pool| pool.settled), Some(57));
+}
+
+pub async fn every_way_to_end_gives_back_what_was_taken(world: &World) {
+    let pools = [
+        coding(),
+        PoolName::Holder(principal("bob")),
+        PoolName::Key(project("web"), key("db")),
+        PoolName::Account(account("acme")),
+    ];
+    for pool in &pools {
+        world.limit(pool.clone(), 1).await;
+    }
+    for way in 0..9 {
+        let task = world.make(NewTask { key: Some(key("db")), ..ready("locked") }).await;
+        let mode = if way < 5 { solo("bob") } else { worker("bob") };
+        let bob = Claimant { account: Some(account("acme")), ..mode };
+        let grip = world.take(task, &bob).await.expect("everything was given back");
+        let until = Some(world.now() + Millis::seconds(9));
+        let reason = text("the end");
+        let stopped = Supervisor::Stopped { death: Death::Cgroup, survivor: false };
+        let release = Supervisor::Release { reason: text("later"), until };
+        let failed = Agent::Fail { code: text("oops"), reason: text("it broke") };
+        let ended = match way {
+            0 => world.agent(&grip, complete()).await,
+            1 => world.agent(&grip, failed).await,
+            2 => world.agent(&grip, block(Why::NeedsInput)).await,
+            3 => world.supervisor(&grip, Supervisor::Exited).await,
+            4 => world.supervisor(&grip, release).await,
+            5 => world.tell(task, Person::Cancel(reason)).await,
+            6 => world.tell(task, Person::Fail { code: text("forced"), reason }).await,
+            7 => world.agent(&grip, complete()).await,
+            _ => world.supervisor(&grip, Supervisor::Exited).await,
+        };
+        ended.expect("every ending is accepted");
+        if way >= 5 {
+            assert_eq!(world.pool(&pools[0]).await.map(|pool| pool.used), Some(1), "not dead yet");
+            world.supervisor(&grip, stopped).await.expect("death is proved");
+        }
+        for pool in &pools {
+            assert_eq!(world.pool(pool).await.map(|pool| pool.used), Some(0), "{pool}, {way}");
+        }
+        world.tell(task, Person::Close(gone())).await.ok();
+    }
+}
+
+fn gone() -> baton_domain::task::Ending {
+    baton_domain::task::Ending::Rejected { reason: text("next, please") }
+}
+
+pub async fn pools_are_conserved_whatever_happens(world: &World) {
+    let mut chance = Chance::new(7);
+    let keys = ["db", "net"];
+    let pools: Vec<PoolName> = keys
+        .map(|name| PoolName::Key(project("web"), key(name)))
+        .into_iter()
+        .chain([coding(), PoolName::Holder(principal("bob")), PoolName::Holder(principal("eve"))])
+        .collect();
+    let mut held = vec![];
+    for _ in 0..rounds(120) {
+        match chance.below(6) {
+            0 => {
+                let key = Some(key(chance.pick::<&str>(&keys)));
+                let policy = Policy { lease: Millis::seconds(8), ..Policy::default() };
+                world.make(NewTask { key, policy, ..ready("more") }).await;
+            }
+            1 | 2 => {
+                held.extend(world.claim(&solo(chance.pick::<&str>(&["bob", "eve"]))).await.ok())
+            }
+            3 if !held.is_empty() => {
+                let grip = held.swap_remove(chance.index(held.len()));
+                world.agent(&grip, complete()).await.ok();
+            }
+            4 => world.limit(chance.pick(&pools).clone(), chance.below(4)).await,
+            _ => world.wait(Millis::seconds(chance.below(4))).await,
+        }
+        world.check_laws().await;
+    }
+}

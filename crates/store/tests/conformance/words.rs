@@ -1,0 +1,146 @@
+//! Short words for the values that cases are made of.
+
+use baton_domain::Refusal;
+use baton_domain::command::{Agent, NewTask, Note, Patch, Person};
+use baton_domain::contract::Submission;
+use baton_domain::ids::{
+    Account, Capability, ConcurrencyKey, Label, LineId, PrincipalId, ProjectId, StageName, TenantId,
+};
+use baton_domain::lane::{Claimant, Wants};
+use baton_domain::pool::Shut;
+use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
+use baton_domain::run::{Mode, Why};
+use baton_domain::task::{Ending, Priority};
+use baton_domain::text::Text;
+use baton_domain::time::Timestamp;
+use baton_store::{Actor, Kind};
+
+fn well<T>(named: Result<T, Refusal>) -> T {
+    named.expect("the names and texts of the cases are well-formed")
+}
+
+macro_rules! words {
+    ($($word:ident: $name:ident;)*) => {$(
+        pub fn $word(text: &str) -> $name {
+            well($name::new(text))
+        }
+    )*};
+}
+
+words! {
+    tenant: TenantId;
+    principal: PrincipalId;
+    project: ProjectId;
+    stage: StageName;
+    capability: Capability;
+    key: ConcurrencyKey;
+    account: Account;
+    label: Label;
+    line: LineId;
+}
+
+pub fn text<const MAX: usize>(words: &str) -> Text<MAX> {
+    well(Text::new("text", words))
+}
+
+/// A caller by this name.
+pub fn caller(name: &str) -> Actor {
+    Actor { principal: principal(name), kind: Kind::Person, origin: text("cli"), trace: None }
+}
+
+/// A project with these stages, all worked by agents and passed by themselves.
+pub fn pipeline(name: &str, stages: &[&str]) -> Project {
+    let spec = |name: &&str| StageSpec {
+        name: stage(name),
+        worked_by: WorkedBy::Agent,
+        passed_by: PassedBy::Server,
+    };
+    Project {
+        id: project(name),
+        root: None,
+        pipeline: stages.iter().map(spec).collect(),
+        archive_after: None,
+        promote: false,
+    }
+}
+
+/// A story in the backlog of project `web`.
+pub fn story(title: &str) -> NewTask {
+    NewTask {
+        project: project("web"),
+        creator: principal("ann"),
+        creator_task: None,
+        title: text(title),
+        body: None,
+        kind: Default::default(),
+        priority: Priority::Normal,
+        labels: Default::default(),
+        parent: None,
+        depends_on: Default::default(),
+        assignee: None,
+        capabilities: Default::default(),
+        key: None,
+        policy: Default::default(),
+        contract: None,
+        draft: false,
+        needs_approval: false,
+        start_in: None,
+        start_at: None,
+    }
+}
+
+/// A story whose run waits for a holder at once.
+pub fn ready(title: &str) -> NewTask {
+    NewTask { start_in: Some(stage("coding")), ..story(title) }
+}
+
+/// An agent without a worker, after queued work.
+pub fn solo(name: &str) -> Claimant {
+    Claimant {
+        principal: principal(name),
+        person: false,
+        mode: Mode::Solo,
+        capabilities: Default::default(),
+        account: None,
+        project: None,
+        stage: None,
+        priority_min: Priority::Low,
+        wants: Wants::Ready,
+    }
+}
+
+/// A worker that supervises, after queued work.
+pub fn worker(name: &str) -> Claimant {
+    Claimant { mode: Mode::Supervised, ..solo(name) }
+}
+
+/// A person, after anything that is parked.
+pub fn helper(name: &str) -> Claimant {
+    Claimant { person: true, wants: Wants::Blocked, ..solo(name) }
+}
+
+pub fn complete() -> Agent {
+    Agent::Complete { summary: None, submission: Submission::default() }
+}
+
+pub fn block(why: Why) -> Agent {
+    Agent::Block { why, reason: text("cannot go on"), condition: None }
+}
+
+pub fn checkpoint(summary: &str) -> Agent {
+    let note =
+        Note { summary: text(summary), cursor: None, evidence: vec![], git: Default::default() };
+    Agent::Checkpoint(Box::new(note))
+}
+
+pub fn retitle(title: &str) -> Person {
+    Person::Edit(Box::new(Patch { title: Some(text(title)), ..Patch::default() }))
+}
+
+pub fn abandon() -> Person {
+    Person::Close(Ending::Abandoned { reason: text("nobody wants it") })
+}
+
+pub fn shut(since: Timestamp, until: Option<Timestamp>) -> Shut {
+    Shut { reason: text("wait a moment"), since, until }
+}
