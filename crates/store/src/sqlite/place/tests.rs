@@ -57,13 +57,13 @@ fn where_nothing_can_be_reserved_there_is_no_ballast_and_no_harm() {
 }
 
 #[test]
-fn the_last_sweep_is_remembered_from_one_life_to_the_next() {
+fn when_time_was_last_watched_is_remembered_from_one_life_to_the_next() {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("store");
     let mut place = Place::enter(&folder).expect("it is ours");
-    place.remember_sweep(Timestamp(4_000_000_000_123));
-    place.remember_sweep(Timestamp(4_000_000_000_999));
+    assert_eq!(place.watched_at(), Timestamp(0), "nobody was here before");
+    place.remember_watch(Timestamp(4_000_000_000_123));
     drop(place);
     let place = Place::enter(&folder).expect("it is ours");
-    assert_eq!(place.swept_at(), Timestamp(4_000_000_000_123), "noted once a second");
+    assert_eq!(place.watched_at(), Timestamp(4_000_000_000_123));
 }
