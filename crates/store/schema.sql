@@ -39,15 +39,16 @@ CREATE TABLE flows (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ended (
-    tenant     INTEGER NOT NULL,
-    task       INTEGER NOT NULL,
-    archive_at INTEGER,
-    head       BLOB NOT NULL,
-    body       TEXT NOT NULL,
+    tenant   INTEGER NOT NULL,
+    task     INTEGER NOT NULL,
+    project  TEXT NOT NULL,
+    ended_at INTEGER, -- until it is put away
+    head     BLOB NOT NULL,
+    body     TEXT NOT NULL,
     PRIMARY KEY (tenant, task)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX ended_by_archive ON ended (archive_at) WHERE archive_at IS NOT NULL;
+CREATE INDEX ended_by_time ON ended (tenant, project, ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE leases (
     tenant     INTEGER NOT NULL,
@@ -61,10 +62,11 @@ CREATE TABLE leases (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
-    tenant INTEGER NOT NULL,
-    task   INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    body   TEXT NOT NULL,
+    tenant  INTEGER NOT NULL,
+    task    INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- of the entry that it came with
+    body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -72,16 +74,18 @@ CREATE TABLE attempts (
     tenant    INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     number    INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
     principal TEXT NOT NULL,
     body      TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE checkpoints (
-    tenant INTEGER NOT NULL,
-    task   INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    body   TEXT NOT NULL,
+    tenant  INTEGER NOT NULL,
+    task    INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- of the entry that it came with
+    body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -139,6 +143,7 @@ CREATE TABLE requests (
     at          INTEGER NOT NULL,
     task        INTEGER,
     position    INTEGER,
+    attempt     INTEGER, -- whose lease was shown
     PRIMARY KEY (tenant, principal, key)
 ) STRICT, WITHOUT ROWID;
 
