@@ -126,3 +126,6 @@ pub(super) fn copy(conn: &Connection, mode: &str, shared: &Shared) -> rusqlite::
     shared.at.store(shared.clock.now().0, Ordering::Relaxed);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

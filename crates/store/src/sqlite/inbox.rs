@@ -145,3 +145,6 @@ impl Queues {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,11 +13,6 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 /// Every version of the schema; the last one is the present.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
 
-/// The version that this binary writes.
-pub(super) fn latest() -> i64 {
-    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
-}
-
 /// Refuses what is not ours, or too new for us, before anything of it is changed: not even its
 /// log is copied back.
 pub(super) fn refuse_unknown(conn: &Connection) -> Result<(), OpenError> {
@@ -26,13 +21,7 @@ pub(super) fn refuse_unknown(conn: &Connection) -> Result<(), OpenError> {
             .map_err(|error| OpenError::Damaged(error.to_string()))
     };
     keep_log(true)?;
-    let found = version(conn)?;
-    if found > latest() {
-        return Err(OpenError::Newer { found, known: latest() });
-    }
-    if found > 0 {
-        check_reader(conn)?;
-    }
+    check(conn, i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))?;
     keep_log(false).map(drop)
 }
 
@@ -43,20 +32,21 @@ pub(super) fn migrate(
     backup: Option<&Path>,
     chance: &mut Chance,
 ) -> Result<(), OpenError> {
-    let found = version(conn)?;
-    if found == latest() {
-        return check_reader(conn);
+    bring_to(&MIGRATIONS, conn, backup, chance)
+}
+
+fn bring_to(
+    migrations: &[&str],
+    conn: &mut Connection,
+    backup: Option<&Path>,
+    chance: &mut Chance,
+) -> Result<(), OpenError> {
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    let found = check(conn, known)?;
+    if let Some(folder) = backup.filter(|_| (1..known).contains(&found)) {
+        back_up(conn, &folder.join(format!("before-version-{}.db", found + 1)))?;
     }
-    if found > latest() {
-        return Err(OpenError::Newer { found, known: latest() });
-    }
-    if found > 0 {
-        check_reader(conn)?;
-        if let Some(folder) = backup {
-            back_up(conn, &folder.join(format!("before-version-{}.db", found + 1)))?;
-        }
-    }
-    for (at, sql) in (1_i64..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
+    for (at, sql) in (1_i64..).zip(migrations).skip(usize::try_from(found).unwrap_or(0)) {
         let broken = |error: rusqlite::Error| OpenError::Migration(at, error.to_string());
         let step = conn.transaction().map_err(broken)?;
         step.execute_batch(sql).map_err(broken)?;
@@ -89,15 +79,22 @@ fn version(conn: &Connection) -> Result<i64, OpenError> {
     }
 }
 
-/// A newer binary may have written rows that an older one must not touch.
-fn check_reader(conn: &Connection) -> Result<(), OpenError> {
-    let needed = super::load::meta(conn, "min_reader")
-        .map_err(|error| OpenError::Damaged(error.to_string()))?
-        .ok_or_else(|| OpenError::Damaged("the minimum reader version is missing".into()))?;
-    if needed > latest() {
-        return Err(OpenError::Newer { found: needed, known: latest() });
+/// The version of a database that a binary which knows so many versions may touch. A newer one
+/// may have written rows that an older one must not.
+fn check(conn: &Connection, known: i64) -> Result<i64, OpenError> {
+    let found = version(conn)?;
+    if found > known {
+        return Err(OpenError::Newer { found, known });
     }
-    Ok(())
+    if found > 0 {
+        let needed = super::load::meta(conn, "min_reader")
+            .map_err(|error| OpenError::Damaged(error.to_string()))?
+            .ok_or_else(|| OpenError::Damaged("the minimum reader version is missing".into()))?;
+        if needed > known {
+            return Err(OpenError::Newer { found: needed, known });
+        }
+    }
+    Ok(found)
 }
 
 /// The minimum reader is written before the first row of anything else; the incarnation tells
@@ -135,3 +132,6 @@ pub(super) fn back_up(conn: &Connection, to: &Path) -> Result<(), OpenError> {
     let folder = to.parent().unwrap_or(Path::new("."));
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
 }
+
+#[cfg(test)]
+mod tests;

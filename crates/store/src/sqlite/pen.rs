@@ -270,9 +270,10 @@ impl Pen {
         }
     }
 
+    /// Commands of one order may declare the same dependency twice: it is there once.
     pub(super) fn edge(&mut self, tenant: i64, task: TaskId, on: TaskId, add: bool) -> Sql<()> {
         let sql = if add {
-            "INSERT INTO edges (tenant, task, on_task) VALUES (?1, ?2, ?3)"
+            "INSERT OR IGNORE INTO edges (tenant, task, on_task) VALUES (?1, ?2, ?3)"
         } else {
             "DELETE FROM edges WHERE tenant = ?1 AND task = ?2 AND on_task = ?3"
         };

@@ -1,6 +1,7 @@
 //! The folder of a store: ours alone, on a local disk, used by one process at a time.
 
 use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -83,28 +84,35 @@ impl Place {
         }
     }
 
-    /// Reserves room again.
+    /// Reserves room again; fails only for want of room. Where nothing can be reserved there is no
+    /// ballast, which must not keep a store from leaving a full disk behind.
     pub(super) fn restore_ballast(&mut self) -> std::io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join("baton.ballast");
         if fs::metadata(&path).is_ok_and(|about| about.len() >= BALLAST_BYTES as u64) {
             return Ok(());
         }
-        let file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
-        let reserved = rustix::fs::fallocate(
-            &file,
-            rustix::fs::FallocateFlags::empty(),
-            0,
-            BALLAST_BYTES as u64,
-        );
-        if reserved.is_err() {
-            drop(file);
-            drop(fs::remove_file(&path));
-            return Err(std::io::Error::other("no room for the ballast"));
+        match reserve(&path) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                drop(fs::remove_file(&path));
+                Err(error)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no room can be reserved here");
+                drop(fs::remove_file(&path));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
+}
+
+fn reserve(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    let whole = rustix::fs::FallocateFlags::empty();
+    Ok(rustix::fs::fallocate(&file, whole, 0, BALLAST_BYTES as u64)?)
 }
 
 /// After a failed sync the last process may have left pages that are in memory but not on disk,
@@ -128,15 +136,20 @@ fn write_log_again(wal: &Path) -> std::io::Result<()> {
 fn refuse_network(folder: &Path) -> Result<(), OpenError> {
     let about = rustix::fs::statfs(folder)
         .map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
-    let magic = u64::try_from(about.f_type).unwrap_or(0) & 0xffff_ffff;
-    match NETWORK.iter().find(|(known, _)| *known == magic) {
-        Some((_, name)) => Err(OpenError::Network(folder.into(), name)),
+    match network(u64::try_from(about.f_type).unwrap_or(0)) {
+        Some(name) => Err(OpenError::Network(folder.into(), name)),
         None => Ok(()),
     }
 }
 
+/// The name of a file system that a store must not be on, by its magic number.
+fn network(magic: u64) -> Option<&'static str> {
+    let known = NETWORK.iter().find(|(known, _)| *known == magic & 0xffff_ffff);
+    known.map(|(_, name)| *name)
+}
+
 /// File systems that are not on this machine, or not known to keep their promises.
-const NETWORK: [(u64, &str); 8] = [
+const NETWORK: [(u64, &str); 10] = [
     (0x6969, "nfs"),
     (0xff53_4d42, "cifs"),
     (0xfe53_4d42, "smb2"),
@@ -145,6 +158,8 @@ const NETWORK: [(u64, &str); 8] = [
     (0x6573_5546, "fuse"),
     (0x00c3_6400, "ceph"),
     (0x5346_414f, "afs"),
+    (0x6b41_4653, "afs"),
+    (0x0bd0_0bd0, "lustre"),
 ];
 
 /// Bytes free where a store is.
@@ -152,3 +167,6 @@ pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(folder).ok()?;
     Some(about.f_bavail.saturating_mul(about.f_frsize))
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,6 +245,9 @@ impl Writer {
         }
         if full && free >= self.options.free_bytes_min && self.place.restore_ballast().is_ok() {
             self.gauges.full.store(false, Ordering::Relaxed);
+            // What was only remembered is granted once more, and now it is kept.
+            let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
+            self.desk.books.watched_at = swept_at;
             tracing::info!("there is room on the disk again");
         }
     }

@@ -137,6 +137,35 @@ fn the_amnesty_after_a_full_disk_outlives_a_restart() {
 }
 
 #[test]
+fn the_amnesty_is_kept_as_soon_as_there_is_room_to_keep_it() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (folder, clock) = (parent.path().join("store"), clock());
+    let free = Arc::new(AtomicU64::new(u64::MAX));
+    let open = || {
+        let told = Arc::clone(&free);
+        let mut options = options(&clock, 1);
+        options.free_bytes = Arc::new(move || Some(told.load(Ordering::Relaxed)));
+        SqliteStore::open(&folder, options).expect("nobody uses it")
+    };
+    let store = open();
+    done(&store, put(&local(), short_project()));
+    done(&store, birth(&local(), new_task("one")));
+    done(&store, claim(&local(), TaskId(1), "ada", 1));
+    done(&store, Order::sweep(8));
+    free.store(1, Ordering::Relaxed);
+    for _ in 0..400 {
+        clock.advance(Millis::seconds(1));
+        is_refused_for_want_of_room(ask(&store, Order::sweep(8)).map(drop));
+    }
+    free.store(u64::MAX, Ordering::Relaxed);
+    done(&store, Order::sweep(8));
+    drop(store);
+    let store = open();
+    done(&store, Order::sweep(8));
+    done(&store, renew(&local(), TaskId(1), "ada", 1));
+}
+
+#[test]
 fn ends_are_accepted_as_soon_as_there_is_room_for_them() {
     let scene = scene();
     scene.disk.fault(Fault::NoSpace { at: 1, rewrites: true });

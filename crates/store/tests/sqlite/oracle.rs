@@ -8,7 +8,7 @@ use baton_domain::event::Event;
 use baton_domain::history::{Record, records};
 use baton_domain::pool::{Pool, PoolMove, PoolName, Pools, Take};
 use baton_domain::project::RecordEvent;
-use baton_domain::task::{Flow, Task};
+use baton_domain::task::{Flow, Stage, Task};
 use baton_domain::time::Timestamp;
 use baton_store::chain::{Hash, ROOT};
 use rusqlite::Connection;
@@ -31,7 +31,8 @@ pub struct Fold {
     pub position: u64,
     pub tasks: BTreeMap<u64, Kept>,
     pub pools: Pools,
-    history: BTreeMap<(&'static str, u64, u32), Arc<str>>,
+    /// By table, task and number: the version of the entry that it came with, and the body.
+    history: BTreeMap<(&'static str, u64, u32), (u64, Arc<str>)>,
     edges: BTreeSet<(u64, u64)>,
     projects: BTreeMap<String, Arc<str>>,
     records_version: u64,
@@ -154,7 +155,7 @@ impl Fold {
                 None => task = Task::born(event, row.at),
                 Some(task) => {
                     for record in records(&task.flow, event, row.at) {
-                        self.note_record(row.task, &record);
+                        self.note_record(row, &record);
                     }
                     task.apply(event, row.at);
                 }
@@ -176,13 +177,13 @@ impl Fold {
         }
     }
 
-    fn note_record(&mut self, task: u64, record: &Record) {
+    fn note_record(&mut self, row: &Row, record: &Record) {
         let (table, number, body) = match record {
-            Record::Attempt(row) => ("attempts", row.number, json(row)),
-            Record::Run(row) => ("runs", row.number, json(row)),
-            Record::Checkpoint(row) => ("checkpoints", row.number, json(row)),
+            Record::Attempt(it) => ("attempts", it.number, json(it)),
+            Record::Run(it) => ("runs", it.number, json(it)),
+            Record::Checkpoint(it) => ("checkpoints", it.number, json(it)),
         };
-        self.history.insert((table, task, number), body);
+        self.history.insert((table, row.task, number), (row.version, body));
     }
 
     /// Pools follow from who holds what: taken with the claim, returned with the end.
@@ -282,12 +283,13 @@ fn row(words: &[&dyn ToString], head: Option<(usize, &Hash)>) -> Vec<u8> {
 pub struct Expected(Vec<(&'static str, &'static str, BTreeSet<Vec<u8>>)>);
 
 const FLOWS: &str = "SELECT task, head, body FROM flows WHERE tenant = ?1";
-const ENDED: &str = "SELECT task, head, body FROM ended WHERE tenant = ?1";
+const ENDED: &str = "SELECT task, project, ended_at, head, body FROM ended WHERE tenant = ?1";
 const BRIEFS: &str = "SELECT task, body FROM briefs WHERE tenant = ?1";
 const LEASES: &str = "SELECT task, attempt, holder FROM leases WHERE tenant = ?1";
-const HISTORY: &str = "SELECT 'runs', task, number, body FROM runs WHERE tenant = ?1
-    UNION ALL SELECT 'attempts', task, number, body FROM attempts WHERE tenant = ?1
-    UNION ALL SELECT 'checkpoints', task, number, body FROM checkpoints WHERE tenant = ?1";
+const HISTORY: &str = "SELECT 'runs', task, number, version, body FROM runs WHERE tenant = ?1
+    UNION ALL SELECT 'attempts', task, number, version, body FROM attempts WHERE tenant = ?1
+    UNION ALL SELECT 'checkpoints', task, number, version, body FROM checkpoints
+              WHERE tenant = ?1";
 const EDGES: &str = "SELECT task, on_task FROM edges WHERE tenant = ?1";
 const POOLS: &str = "SELECT name, body FROM pools WHERE tenant = ?1";
 const PROJECTS: &str = "SELECT name, body FROM projects WHERE tenant = ?1";
@@ -298,12 +300,19 @@ impl Fold {
     pub fn expected(&self) -> Expected {
         let is_live = |kept: &&Kept| kept.task.flow.ending().is_none();
         let of = |kept: &Kept| row(&[&kept.task.flow.id.0, &kept.body], Some((1, &kept.head)));
+        let ended = |kept: &Kept| {
+            let flow = &kept.task.flow;
+            // Once it is put away, nobody asks any more since when.
+            let is_kept = matches!(flow.stage, Stage::Ended(_));
+            let since = flow.ended_at.filter(|_| is_kept).map_or("-".into(), |at| at.0.to_string());
+            row(&[&flow.id.0, &flow.project, &since, &kept.body], Some((3, &kept.head)))
+        };
         let lease = |(id, kept): (&u64, &Kept)| {
             let held = kept.task.flow.run.as_ref()?.held()?;
             Some(row(&[id, &held.attempt, &held.holder], None))
         };
-        let history = |(key, body): (&(&str, u64, u32), &Arc<str>)| {
-            row(&[&key.0, &key.1, &key.2, body], None)
+        let history = |(key, it): (&(&str, u64, u32), &(u64, Arc<str>))| {
+            row(&[&key.0, &key.1, &key.2, &it.0, &it.1], None)
         };
         let brief = |(id, kept): (&u64, &Kept)| row(&[id, &kept.brief], None);
         let pool = |(name, pool): (&PoolName, &Pool)| row(&[&json(name), &json(pool)], None);
@@ -314,7 +323,7 @@ impl Fold {
         let tasks = || self.tasks.values();
         Expected(vec![
             ("flows", FLOWS, tasks().filter(is_live).map(of).collect()),
-            ("ended", ENDED, tasks().filter(|kept| !is_live(kept)).map(of).collect()),
+            ("ended", ENDED, tasks().filter(|kept| !is_live(kept)).map(ended).collect()),
             ("briefs", BRIEFS, self.tasks.iter().map(brief).collect()),
             ("leases", LEASES, self.tasks.iter().filter_map(lease).collect()),
             ("history", HISTORY, self.history.iter().map(history).collect()),

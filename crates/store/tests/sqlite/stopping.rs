@@ -80,3 +80,22 @@ fn a_judge_that_panics_stops_the_store_and_nobody_waits_for_ever() {
     let page = wait(store.tasks(&local(), Filter { count_max: 9, ..Filter::default() }));
     assert_eq!(page.expect("it reads").rows.len(), 1, "what broke the judge left no trace");
 }
+
+#[test]
+fn what_was_accepted_is_carried_out_even_if_nobody_waits_for_the_answer() {
+    let (disk, clock) = (Disk::new(1), clock());
+    let (gate, bell) = Gate::new();
+    let mut opening = options(&clock, 1);
+    opening.bell = bell;
+    let store = open_on(&disk, opening).expect("a sound disk");
+    done(&store, put(&local(), short_project()));
+    gate.shut_after(&store, birth(&local(), new_task("first")));
+    for title in ["second", "third", "fourth"] {
+        drop(store.submit(birth(&local(), new_task(title))));
+    }
+    gate.open();
+    drop(store);
+    assert_eq!(disk.image().files().count(), 1, "no log is left behind: {:?}", disk.image());
+    let folds = oracle::check(&disk.image().open().expect("it opens")).expect("it is whole");
+    assert_eq!(folds["local"].tasks.len(), 4);
+}

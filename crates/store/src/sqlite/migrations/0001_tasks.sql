@@ -168,7 +168,7 @@ BEGIN SELECT RAISE (ABORT, 'a seal never changes'); END;
 CREATE TRIGGER seals_are_kept BEFORE DELETE ON seals
 BEGIN SELECT RAISE (ABORT, 'a seal is kept'); END;
 CREATE TRIGGER events_are_final BEFORE UPDATE ON events
-WHEN NEW.payload IS NOT NULL OR NEW.salt IS NOT NULL OR NEW.digest IS NULL
+WHEN OLD.digest IS NOT NULL OR NEW.payload IS NOT NULL OR NEW.salt IS NOT NULL OR NEW.digest IS NULL
   OR NEW.tenant <> OLD.tenant OR NEW.position <> OLD.position OR NEW.task <> OLD.task
   OR NEW.version <> OLD.version OR NEW.at <> OLD.at OR NEW.principal <> OLD.principal
   OR NEW.actor <> OLD.actor OR NEW.link <> OLD.link
