@@ -54,6 +54,16 @@ fn each_sight_answers_what_came_before_it_and_starts_what_comes_next() {
 }
 
 #[test]
+fn while_a_tool_runs_only_its_own_deadline_counts() {
+    let policy = Policy::default();
+    let mut run = Armed::at_claim(&policy, Mode::Supervised, Purpose::Work, Timestamp(0));
+    run.see(Sight::ToolStarted, &policy, Timestamp(0));
+    let before = run.clone();
+    run.see(Sight::Streaming, &policy, Timestamp(9_000));
+    assert_eq!(run, before);
+}
+
+#[test]
 fn whatever_is_seen_first_answers_that_the_process_runs() {
     let policy = Policy::default();
     for sight in SIGHTS {

@@ -75,6 +75,22 @@ fn a_late_supervisor_lifts_the_quarantine_and_settles_spend_even_after_the_end()
     assert_eq!(refused(none), Refusal::LeaseLost, "nothing is no proof");
 }
 
+/// Rule 1.
+#[test]
+fn late_spend_is_settled_and_leaves_the_present_attempt_alone() {
+    let mut world = world();
+    let id = world.at_work(started(), Mode::Supervised);
+    let old = world.proof(id);
+    expire(&mut world, id);
+    world.take_up(id, Mode::Solo);
+    let run = world.run(id).clone();
+    world.wait(Millis::minutes(1));
+    let spend = Supervisor::Spend { micros: 7 };
+    world.tell(id, &Command::Supervisor(old, spend)).expect("it is settled");
+    assert_eq!(*world.run(id), run);
+    assert_eq!(world.pools[&PoolName::Budget(id)].settled, 7);
+}
+
 /// Rule 4.
 #[test]
 fn an_input_block_is_picked_up_by_a_person_or_by_anybody_after_the_answer() {
