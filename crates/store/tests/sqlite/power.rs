@@ -128,7 +128,7 @@ fn survey(day: &Day, seed: u64, stride: usize, outcomes: u64, sample: Option<u64
 fn a_power_cut_takes_nothing_that_was_answered_and_leaves_nothing_half_done() {
     let (mut cuts, mut opened, mut skipped) = (0, 0, 0);
     let mut tally = Tally::default();
-    for seed in 0..rounds(9) {
+    for seed in 0..rounds(8) {
         let day = spend(seed, "FULL");
         let found = survey(&day, seed, 1, rounds(4).min(10), Some(151));
         cuts += found.cuts;

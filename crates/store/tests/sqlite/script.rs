@@ -30,7 +30,7 @@ use crate::cast::{
 use crate::site::wait;
 
 /// Live tasks beyond which none are born.
-const LIVE_MAX: usize = 8;
+const LIVE_MAX: usize = 16;
 
 /// Who asks for what next.
 pub struct Script {
@@ -159,14 +159,14 @@ impl Script {
         }
         let mut task = new_task(&format!("task {}", self.asked));
         let other = self.pick(tenant, |flow| flow.ending().is_none()).map(|flow| flow.id);
-        match self.chance.below(10) {
-            0 | 1 => task.depends_on.extend(other),
-            2 => task.parent = other,
-            3 => task.contract = Some(contract()),
-            4 => task.key = Some(ConcurrencyKey::new("one").expect("a plain word")),
-            5 => task.creator_task = other,
-            6 => task.body = Some(text(&"long ".repeat(400))),
-            7 => task.policy.budget_micros = 5,
+        match self.chance.below(12) {
+            0..3 => task.depends_on.extend(other),
+            3..6 => task.creator_task = other,
+            6 => task.parent = other,
+            7 => task.contract = Some(contract()),
+            8 => task.key = Some(ConcurrencyKey::new("one").expect("a plain word")),
+            9 => task.body = Some(text(&"long ".repeat(400))),
+            10 => task.policy.budget_micros = 5,
             _ => task.priority = *self.chance.pick(&[Priority::Low, Priority::High]),
         }
         if !task.depends_on.is_empty() && self.chance.chance(0.5) {
@@ -281,7 +281,7 @@ impl Script {
             .run
             .as_ref()
             .is_some_and(|run| matches!(run.state, RunState::Idle(Idle::Blocked(_))));
-        let says = match self.chance.below(16) {
+        let says = match self.chance.below(19) {
             0..6 if blocked => Person::Unblock(text("try again")),
             0..3 => Person::Answer(text("blue")),
             3 => Person::Cancel(text("enough")),
@@ -289,7 +289,7 @@ impl Script {
             6 => Person::Release(text("mine")),
             7 => Person::Hold { hold: Hold::Frozen, on: true, reason: text("wait") },
             8..10 => Person::Hold { hold: Hold::Frozen, on: false, reason: text("go on") },
-            10 => Person::Close(Ending::Abandoned { reason: text("not wanted") }),
+            10 | 16 | 17 => Person::Close(Ending::Abandoned { reason: text("not wanted") }),
             11 => Person::Archive,
             12 => {
                 let patch = Patch { title: Some(text("renamed")), ..Patch::default() };

@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
-use super::{BALLAST_BYTES, Place, network};
+use super::{BALLAST_BYTES, Place, network, write_log_again};
 use baton_domain::time::Timestamp;
 
 #[test]
@@ -66,4 +66,16 @@ fn when_time_was_last_watched_is_remembered_from_one_life_to_the_next() {
     drop(place);
     let place = Place::enter(&folder).expect("it is ours");
     assert_eq!(place.watched_at(), Timestamp(4_000_000_000_123));
+}
+
+#[test]
+fn writing_the_log_again_changes_no_byte_of_it() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let wal = parent.path().join("baton.db-wal");
+    write_log_again(&wal).expect("no log is no fault");
+    assert!(!wal.exists());
+    let bytes: Vec<u8> = (0..2_500_001_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
+    std::fs::write(&wal, &bytes).expect("a real disk");
+    write_log_again(&wal).expect("a real disk");
+    assert!(std::fs::read(&wal).expect("it is there") == bytes);
 }
