@@ -148,9 +148,10 @@ impl Writer {
         match ended {
             Ok(wrote) => {
                 self.after_commit(now, wrote, swept);
+                // Whoever waits for work hears of it no later than whoever made it.
+                self.ring();
                 answer(replies);
                 seals.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
-                self.ring();
                 self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
             }
             Err(error) => {

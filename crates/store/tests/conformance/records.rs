@@ -162,7 +162,7 @@ pub async fn whatever_becomes_claimable_rings_the_bell(world: &World) {
     assert_eq!(world.rung().await, [], "nobody can claim that");
     let task = world.queued().await;
     assert!(names_lane(&world.rung().await, "coding"), "a run was opened");
-    world.limit(PoolName::Scheduler, 5).await;
+    world.limit(PoolName::Stage(project("web"), stage("qa")), 5).await;
     let coding = PoolName::Stage(project("web"), stage("coding"));
     world.limit(coding.clone(), 1).await;
     let grip = world.claim(&solo("bob")).await.expect("there is work");

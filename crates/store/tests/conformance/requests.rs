@@ -76,7 +76,10 @@ pub async fn an_order_that_changed_nothing_is_known_again(world: &World) {
 }
 
 pub async fn a_repeated_record_order_is_carried_out_once(world: &World) {
-    let pool = baton_domain::pool::PoolName::Scheduler;
+    let pool = baton_domain::pool::PoolName::Stage(
+        crate::words::project("web"),
+        crate::words::stage("qa"),
+    );
     let command = baton_domain::project::RecordCommand::LimitPool { pool, limit: Some(1) };
     for replayed in [false, true] {
         let aim = Aim::Record(command.clone(), None);

@@ -295,7 +295,15 @@ pub async fn everything_is_there_again_after_a_restart(world: &World) {
     let task = world.queued().await;
     let grip = world.claim(&solo("bob")).await.expect("there is work");
     world.queued().await;
-    world.limit(baton_domain::pool::PoolName::Scheduler, 5).await;
+    world
+        .limit(
+            baton_domain::pool::PoolName::Stage(
+                crate::words::project("web"),
+                crate::words::stage("qa"),
+            ),
+            5,
+        )
+        .await;
     let before = world.dump().await;
     world.reopen();
     assert_same(&before, &world.dump().await, "a restart");
