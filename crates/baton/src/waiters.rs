@@ -136,18 +136,23 @@ impl Waiters {
         &self.wakes
     }
 
+    /// Lanes come first: who is woken does not depend on the order in which a store tells.
     fn ring(&self, freed: &[Freed]) {
         let mut queues = self.lock();
         for freed in freed {
-            let (Freed::Lane(tenant, _) | Freed::Pools(tenant)) = freed;
-            let Some(queue) = queues.of.get_mut(tenant) else { continue };
-            match freed {
-                Freed::Lane(_, lane) => self.wake_first(queue, lane, 0, Wake::Lane),
-                Freed::Pools(_) => {
-                    for place in queue.values_mut().filter(|place| place.cause.is_none()) {
-                        self.wakes.woken(Wake::Pools);
-                        place.wake(Cause::Pools);
-                    }
+            if let Freed::Lane(tenant, lane) = freed
+                && let Some(queue) = queues.of.get_mut(tenant)
+            {
+                self.wake_first(queue, lane, 0, Wake::Lane);
+            }
+        }
+        for freed in freed {
+            if let Freed::Pools(tenant) = freed
+                && let Some(queue) = queues.of.get_mut(tenant)
+            {
+                for place in queue.values_mut().filter(|place| place.cause.is_none()) {
+                    self.wakes.woken(Wake::Pools);
+                    place.wake(Cause::Pools);
                 }
             }
         }
