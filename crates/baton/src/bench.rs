@@ -139,6 +139,9 @@ fn fsync_micros(folder: &Path, watch: &dyn Stopwatch) -> io::Result<u64> {
 async fn probe(folder: &Path, name: &str, table: &mut Table<'_>) -> Result<(), Failure> {
     let this = std::env::current_exe()?;
     let told = Command::new(this).arg("bench").arg("--probe").arg(folder).output()?;
+    if !told.status.success() {
+        return Err(Failure::Loop(String::from_utf8_lossy(&told.stderr).into_owned()));
+    }
     let told = String::from_utf8_lossy(&told.stdout).trim().to_owned();
     Ok(table.line(&format!("fresh process, {name}"), &told)?)
 }

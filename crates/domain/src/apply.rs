@@ -154,7 +154,7 @@ impl Flow {
             Event::HoldSet { hold, on, .. } => *self.holds.flag(*hold) = *on,
             Event::Owing { owed } => self.owed = Some(owed.kept()),
             Event::DependencyAdded { on, met } => {
-                self.dependencies += 1;
+                self.dependencies = self.dependencies.saturating_add(1);
                 if !met {
                     self.waits_for.insert(*on, Wait::Open);
                 }

@@ -112,8 +112,14 @@ impl Contract {
             return Err(Refusal::too_many("contract.lines", LINES_MAX));
         }
         for (name, term) in &self.lines {
-            if let Term::Artifact { path, .. } = term {
-                check_path(name, path)?;
+            match term {
+                Term::Artifact { path, .. } => check_path(name, path)?,
+                // Nobody can give a review yet, and a verifier must not.
+                Term::Review => {
+                    let rule = "must not be a review: there is no way to give one yet".into();
+                    return Err(Refusal::Invalid { field: name.to_string(), rule });
+                }
+                Term::Gate { .. } | Term::Criterion { .. } => {}
             }
         }
         Ok(())

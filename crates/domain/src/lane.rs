@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Account, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
 use crate::pool::{PoolName, Take};
+use crate::project::Project;
 use crate::run::{BlockKind, Idle, Mode, RunState, Why};
 use crate::task::{Flow, Priority};
 use crate::time::{Millis, Timestamp};
@@ -145,6 +146,15 @@ impl Lane {
                 self.assignee.as_ref().is_none_or(|only| *only == claimant.principal)
                     && (claimant.person || self.capabilities.is_subset(&claimant.capabilities))
             }
+            Sort::Probe | Sort::Submitted => true,
+        }
+    }
+
+    /// Whether the project lets this claimer work there; to verify and to probe, anybody may come.
+    #[must_use]
+    pub fn is_open_to(&self, claimant: &Claimant, project: &Project) -> bool {
+        match self.sort {
+            Sort::Ready | Sort::Blocked { .. } => project.lets_work(claimant, &self.stage),
             Sort::Probe | Sort::Submitted => true,
         }
     }

@@ -3,13 +3,13 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 4_608;
+pub const FLOW_BYTES_MAX: usize = 5_120;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
-pub const DEPENDENCIES_MAX: usize = 16;
+pub const DEPENDENCIES_MAX: usize = 32;
 /// Ancestors that one task may have.
-pub const DEPTH_MAX: usize = 6;
+pub const DEPTH_MAX: usize = 8;
 /// Children that one task may have.
 pub const CHILDREN_MAX: usize = 64;
 /// Tasks that may wait for one task: what its end has to tell in one transaction.

@@ -104,7 +104,7 @@ impl Pool {
     /// Carries out a change.
     pub fn apply(&mut self, change: &PoolMove) {
         match change {
-            PoolMove::Take(take) => self.used += take.amount,
+            PoolMove::Take(take) => self.used = self.used.saturating_add(take.amount),
             PoolMove::Return { take, spent } => {
                 self.used = self.used.saturating_sub(take.amount);
                 self.settled = self.settled.saturating_add(*spent);

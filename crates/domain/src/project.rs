@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ProjectId, StageName};
+use crate::lane::Claimant;
 use crate::limits::STAGES_MAX;
 use crate::pool::{PoolName, Shut};
 use crate::refusal::Refusal;
+use crate::run::Mode;
 use crate::text::Line;
 use crate::time::Millis;
 
@@ -149,9 +151,9 @@ impl Project {
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
             return refuse("must not name a stage twice");
         }
-        let reserved = ["backlog", "done", "closed", "archived"];
+        let reserved = ["backlog", "done", "closed", "ended", "archived"];
         if names.iter().any(|name| reserved.contains(&name.as_str())) {
-            return refuse("must not name a stage backlog, done, closed or archived");
+            return refuse("must not name a stage backlog, done, closed, ended or archived");
         }
         Ok(())
     }
@@ -166,6 +168,17 @@ impl Project {
     #[must_use]
     pub fn stage(&self, name: &StageName) -> Option<&StageSpec> {
         self.pipeline.iter().find(|spec| spec.name == *name)
+    }
+
+    /// Whether this claimer may work in a stage: one that a person works is not for agents, one
+    /// that Baton works is for its workers.
+    #[must_use]
+    pub fn lets_work(&self, claimant: &Claimant, stage: &StageName) -> bool {
+        match self.stage(stage).map(|spec| spec.worked_by).unwrap_or_default() {
+            WorkedBy::Agent => true,
+            WorkedBy::Person => claimant.person,
+            WorkedBy::Baton => claimant.mode == Mode::Supervised,
+        }
     }
 
     /// The first stage.

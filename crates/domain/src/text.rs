@@ -47,9 +47,9 @@ impl<const MAX: usize> Text<MAX> {
         if text.len() > MAX {
             return Err(refuse(format!("must be at most {MAX} bytes, is {}", text.len())));
         }
-        if let Some(bad) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        if let Some(bad) = text.chars().find(|c| is_hidden(*c)) {
             let code = u32::from(bad);
-            return Err(refuse(format!("must not contain the control character U+{code:04X}")));
+            return Err(refuse(format!("must not contain the hidden character U+{code:04X}")));
         }
         if holds_claim_token(&text) {
             return Err(refuse("must not contain a claim token".into()));
@@ -69,6 +69,13 @@ impl<const MAX: usize> Text<MAX> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Characters that show nothing and change how the rest is shown, read or searched for.
+fn is_hidden(c: char) -> bool {
+    let format = matches!(u32::from(c),
+        0xAD | 0x200B | 0x200E | 0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF);
+    format || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
 /// A prefix followed by a letter or digit is a token, or near enough to one to refuse it.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{RECURRENCE_MAX, SILENT_AFTER};
+use crate::limits::SILENT_AFTER;
 use crate::run::{BlockKind, Cap, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
 use crate::task::{Approval, Ending, Flow, Stage, Wait};
 use crate::time::Timestamp;
@@ -161,12 +161,6 @@ impl Flow {
             },
         }
         needs
-    }
-
-    /// Whether a block of this kind would be for a person alone if it came back once more.
-    #[must_use]
-    pub fn recurs_too_often(&self, kind: BlockKind) -> bool {
-        self.recurrence.get(&kind).is_some_and(|seen| seen.raised_again().count >= RECURRENCE_MAX)
     }
 }
 

@@ -72,6 +72,8 @@ pub fn link(before: &Hash, entry: &Linked<'_>) -> Hash {
 /// A signature over all links of a tenant between two positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
+    /// The last position that the seal before covers.
+    pub after: u64,
     /// The last position that it covers.
     pub up_to: u64,
     /// Hash over the links and the seal before.
@@ -112,9 +114,9 @@ fn sealed_bytes(tenant: &str, up_to: u64, digest: &Hash) -> Vec<u8> {
 impl Seal {
     /// Signs what was gathered.
     #[must_use]
-    pub fn sign(key: &SigningKey, tenant: &str, up_to: u64, digest: Hash) -> Self {
+    pub fn sign(key: &SigningKey, tenant: &str, (after, up_to): (u64, u64), digest: Hash) -> Self {
         let signature = key.sign(&sealed_bytes(tenant, up_to, &digest)).to_bytes();
-        Self { up_to, digest, key: key.verifying_key().to_bytes(), signature }
+        Self { after, up_to, digest, key: key.verifying_key().to_bytes(), signature }
     }
 
     /// Whether the signature is this key's, over these bytes.

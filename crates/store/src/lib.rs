@@ -21,7 +21,6 @@ use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::lane::Lane;
 use baton_domain::project::Project;
 use baton_domain::refusal::Refusal;
-use baton_domain::time::Timestamp;
 
 pub use clock::Clock;
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
@@ -154,6 +153,3 @@ impl Error {
         }
     }
 }
-
-/// The latest moment, for things that never end by themselves.
-pub const NEVER: Timestamp = Timestamp(i64::MAX);

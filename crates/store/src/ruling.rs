@@ -91,6 +91,12 @@ pub fn rule(
     if commands.is_empty() || commands.len() > COMMANDS_MAX {
         return Err(Refusal::too_many("commands", COMMANDS_MAX));
     }
+    // What surrounds a task is gathered once for an order, so only one command may change it.
+    let of_graph = |command: &&Command| !command.needs(None).upstream_of.is_empty();
+    if commands.iter().filter(of_graph).count() > 1 {
+        let rule = "must name at most one that changes dependencies".into();
+        return Err(Refusal::Invalid { field: "commands".into(), rule });
+    }
     let mut draft = Draft { task, lease: lease.cloned(), ..Draft::default() };
     for command in commands {
         let scene = Scene {

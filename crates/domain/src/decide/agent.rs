@@ -114,7 +114,12 @@ fn block(
         Why::Transient { .. } => {}
         Why::Dependency { on } => {
             if !scene.around.dependencies.contains(on) {
-                let met = graph::check_edge(scene.around, &grip.flow.project, grip.flow.id, *on)?;
+                let met = graph::check_edge(
+                    scene.around,
+                    &grip.flow.project,
+                    (grip.flow.id, &grip.flow.ancestors),
+                    *on,
+                )?;
                 let declared = scene.around.dependencies.iter().chain([on]);
                 graph::check_count(&declared.copied().collect())?;
                 edge = Some(Event::DependencyAdded { on: *on, met });
@@ -177,7 +182,7 @@ fn complete(
     }
     let sentence = Sentence::new(done, None);
     let then = (Counts::Try, Then::Submitted);
-    let mut decision = finish_attempt(scene, grip, sentence, None, then, now);
+    let mut decision = finish_attempt(scene, grip, sentence, None, then);
     decision.events.insert(0, submitted);
     Ok(decision)
 }

@@ -27,7 +27,7 @@ pub(super) fn create(
     let ancestors = ancestors(scene, task)?;
     let mut met = vec![];
     for on in &task.depends_on {
-        if graph::check_edge(scene.around, &task.project, id, *on)? {
+        if graph::check_edge(scene.around, &task.project, (id, &ancestors), *on)? {
             met.push(*on);
         }
     }

@@ -7,7 +7,7 @@ use crate::policy::lease_is_bounded;
 use crate::pool::{PoolMove, PoolName, Take};
 use crate::project::WorkedBy;
 use crate::refusal::Refusal;
-use crate::run::{BlockKind, Idle, Mode, Purpose, Run, RunState};
+use crate::run::{BlockKind, Idle, Purpose, Run, RunState};
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Flow, Impediment};
 use crate::time::Timestamp;
@@ -88,16 +88,16 @@ fn claimable(flow: &Flow) -> Result<&Run, Refusal> {
 /// A stage that a person works is not for agents; one that Baton works is for its workers.
 fn works_there(scene: &Scene<'_>, run: &Run, wish: &Claim) -> Result<(), Refusal> {
     let claimant = &wish.claimant;
-    let worked_by = scene.project.stage(&run.stage).map(|spec| spec.worked_by);
-    match worked_by.unwrap_or_default() {
-        WorkedBy::Person if !claimant.person => {
-            Err(Refusal::NotForYou { why: "a person works this stage" })
-        }
-        WorkedBy::Baton if claimant.mode == Mode::Solo => {
-            Err(Refusal::NotForYou { why: "Baton itself works this stage" })
-        }
-        WorkedBy::Agent | WorkedBy::Baton | WorkedBy::Person => Ok(()),
+    if scene.project.lets_work(claimant, &run.stage) {
+        return Ok(());
     }
+    let worked_by = scene.project.stage(&run.stage).map(|spec| spec.worked_by);
+    Err(Refusal::NotForYou {
+        why: match worked_by.unwrap_or_default() {
+            WorkedBy::Person => "a person works this stage",
+            WorkedBy::Baton | WorkedBy::Agent => "Baton itself works this stage",
+        },
+    })
 }
 
 fn not_for_you(flow: &Flow, run: &Run, wish: &Claim) -> Refusal {

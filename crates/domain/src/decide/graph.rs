@@ -13,10 +13,12 @@ use crate::task::Flow;
 pub(super) fn check_edge(
     around: &Around,
     project: &ProjectId,
-    task: TaskId,
+    (task, ancestors): (TaskId, &[TaskId]),
     on: TaskId,
 ) -> Result<bool, Refusal> {
-    if on == task {
+    // A parent ends with its children, so a child that waited for it would wait for itself.
+    let waits_for_parent = |id: &TaskId| *id == on || around.upstream.contains(id);
+    if on == task || ancestors.iter().any(waits_for_parent) {
         return Err(Refusal::Cycle { on });
     }
     let target = around.named.get(&on).ok_or(Refusal::NotFound)?;

@@ -67,6 +67,7 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     }
     if let Some((contract, _)) = &patch.contract {
         contract.check()?;
+        may_change_contract(flow)?;
     }
     if patch.labels.as_ref().is_some_and(|labels| labels.len() > LABELS_MAX) {
         return Err(Refusal::too_many("labels", LABELS_MAX));
@@ -91,6 +92,17 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
         events.push(Event::Requeued { why: Requeue::CapRaised, reason: None });
     }
     Ok(Decision::of(events))
+}
+
+/// What was submitted answers the contract of that moment: receipts for it must not prove another.
+fn may_change_contract(flow: &Flow) -> Result<(), Refusal> {
+    let Some(run) = &flow.run else { return Ok(()) };
+    let pinned = match &run.state {
+        RunState::Idle(Idle::Submitted(_)) => true,
+        RunState::Idle(_) => false,
+        RunState::Held(held) => held.submission.is_some(),
+    };
+    if pinned { Err(Refusal::WrongState { state: run.word() }) } else { Ok(()) }
 }
 
 /// The cap that the run is parked at, with what it has counted.
@@ -223,7 +235,8 @@ fn depend(scene: &Scene<'_>, flow: &Flow, on: TaskId, wait: bool) -> Decided {
             Ok(Decision::of([removed].into_iter().chain(parked).collect()))
         }
         (true, false) => {
-            let met = graph::check_edge(scene.around, &flow.project, flow.id, on)?;
+            let met =
+                graph::check_edge(scene.around, &flow.project, (flow.id, &flow.ancestors), on)?;
             graph::check_count(&declared.iter().copied().chain([on]).collect())?;
             happened(Event::DependencyAdded { on, met })
         }

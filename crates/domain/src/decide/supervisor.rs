@@ -3,7 +3,7 @@
 use crate::command::{Proof, Supervisor};
 use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
-use crate::limits::PARKED_MAX;
+use crate::limits::{BUDGET_MICROS_MAX, PARKED_MAX};
 use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
 use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult};
@@ -11,7 +11,7 @@ use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{Sentence, conclude, end, finish_attempt, overrun, settle};
-use super::{Grip, grip, known};
+use super::{Grip, grip, known, present};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -21,9 +21,15 @@ pub(super) fn decide(
     says: &Supervisor,
     now: Timestamp,
 ) -> Decided {
+    if let Supervisor::Spend { micros } = says
+        && !(1..=BUDGET_MICROS_MAX).contains(micros)
+    {
+        let rule = format!("must be 1 to {BUDGET_MICROS_MAX}");
+        return Err(Refusal::Invalid { field: "micros".into(), rule });
+    }
     let grip = match grip(scene, proof, now) {
         Ok(grip) => grip,
-        Err(refusal) => return late(scene, proof, says, refusal),
+        Err(refusal) => return late(scene, proof, says, refusal, now),
     };
     let supervised = grip.held.mode == Mode::Supervised;
     match says {
@@ -80,7 +86,7 @@ pub(super) fn decide(
         Supervisor::Stopped { death, survivor } => {
             Ok(stopped(scene, &grip, *death, *survivor, now))
         }
-        Supervisor::Probed { met } => probed(scene, &grip, *met, now),
+        Supervisor::Probed { met } => probed(scene, &grip, *met),
     }
 }
 
@@ -144,7 +150,7 @@ fn stopped(
     }
 }
 
-fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Decided {
+fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool) -> Decided {
     let (Purpose::Probe, Some(block)) = (grip.held.purpose, &grip.held.picked) else {
         return Err(Refusal::NotForYou { why: "this attempt is no probe" });
     };
@@ -153,14 +159,46 @@ fn probed(scene: &Scene<'_>, grip: &Grip<'_>, met: bool, now: Timestamp) -> Deci
     }
     let then = if met { Then::Queued } else { Then::Blocked { block: block.clone(), again: true } };
     let sentence = Sentence::new(Outcome::Completed { result: RunResult::Unverified }, None);
-    Ok(finish_attempt(scene, grip, sentence, None, (Counts::Nothing, then), now))
+    Ok(finish_attempt(scene, grip, sentence, None, (Counts::Nothing, then)))
+}
+
+/// The attempt that still holds the run although its lease has run out, if this is its token.
+fn overdue<'a>(scene: &Scene<'a>, proof: &Proof) -> Option<Grip<'a>> {
+    let grip = present(scene)?;
+    let own = match proof {
+        Proof::Token { attempt, nonce } => {
+            *attempt == grip.held.attempt && *nonce == grip.lease.nonce
+        }
+        Proof::Caller { .. } => false,
+    };
+    (own && grip.held.mode == Mode::Supervised).then_some(grip)
 }
 
 /// Who comes late changes nothing of the run, but a proof of death lifts the quarantine and
 /// money that was spent is settled.
-fn late(scene: &Scene<'_>, proof: &Proof, says: &Supervisor, refusal: Refusal) -> Decided {
+fn late(
+    scene: &Scene<'_>,
+    proof: &Proof,
+    says: &Supervisor,
+    refusal: Refusal,
+    now: Timestamp,
+) -> Decided {
     let flow = known(scene)?;
     let attempt = proof.attempt();
+    let overdue = overdue(scene, proof);
+    if let (Some(_), Supervisor::Spend { micros }) = (&overdue, says) {
+        return Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]));
+    }
+    if let (Some(grip), Supervisor::Stopped { death, survivor: false }) = (overdue, says) {
+        // The lease has run out and nobody has swept yet: this is the end, with its proof.
+        let outcome = match &grip.held.phase {
+            Phase::Stopping { verdict, .. } => verdict.clone(),
+            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+                Outcome::Lost
+            }
+        };
+        return Ok(end(scene, &grip, Sentence::new(outcome, None), Some(*death), now));
+    }
     // Only a token, whose seal was checked, tells who an earlier attempt was.
     let earlier = matches!(proof, Proof::Token { .. })
         && (1..=flow.attempts).contains(&attempt)

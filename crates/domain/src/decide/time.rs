@@ -85,10 +85,12 @@ fn next_idle(flow: &Flow, run: &Run, idle: &Idle) -> Option<(Timestamp, Due)> {
 }
 
 /// The worker enforces deadlines; the server fires them only as a backstop, except for those that
-/// it alone knows of. Nothing fires for an attempt that is being stopped.
+/// it alone knows of. An attempt that is being stopped is waited for as long as a process is seen
+/// that will not die; if nobody tells anything, the cleanup deadline ends the wait.
 fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
-    if let Phase::Stopping { .. } = held.phase {
-        return None;
+    if let Phase::Stopping { survivor, .. } = held.phase {
+        let cleanup = held.armed.iter().find(|(deadline, _)| *deadline == Deadline::Cleanup);
+        return cleanup.filter(|_| !survivor).map(|(deadline, at)| (deadline, at + BACKSTOP));
     }
     let grace = |deadline| {
         let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
@@ -121,6 +123,7 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
             let death = (grip.held.mode == Mode::Supervised).then_some(Death::None);
             end(scene, &grip, Sentence::new(outcome, None), death, now)
         }),
+        Due::Deadline(Deadline::Cleanup) => fire(scene, Due::Expiry, now),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
             let outcome = ending::overrun(deadline, now);
             conclude(scene, &grip, Sentence::new(outcome, None), now)

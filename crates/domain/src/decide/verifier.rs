@@ -1,6 +1,7 @@
 //! What becomes of a submission once its lines were checked.
 
 use crate::command::Verdict;
+use crate::contract::{Finding, Receipt};
 use crate::event::{Event, Then};
 use crate::limits::{LINES_MAX, ROUNDS_MAX};
 use crate::refusal::Refusal;
@@ -22,6 +23,11 @@ pub(super) fn decide(
     };
     if verdict.receipts.len() > LINES_MAX {
         return Err(Refusal::too_many("receipts", LINES_MAX));
+    }
+    // A waiver is a person's word, and no verifier's.
+    let waives = |receipt: &Receipt| matches!(receipt.finding, Finding::Waived { .. });
+    if verdict.receipts.iter().any(waives) {
+        return Err(Refusal::PersonNeeded);
     }
     let brief = scene.task.and_then(|task| task.brief.as_ref()).ok_or(Refusal::NotFound)?;
     let passed = brief.contract.failing(&verdict.receipts).is_empty();
@@ -60,5 +66,5 @@ fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, result: RunResult, now: Times
         RunResult::Rejected => fault(grip, &code("gates_failed"), Some(result), now),
     };
     let sentence = Sentence::new(Outcome::Completed { result }, None);
-    finish_attempt(scene, grip, sentence, None, then, now)
+    finish_attempt(scene, grip, sentence, None, then)
 }

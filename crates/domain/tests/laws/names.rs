@@ -99,9 +99,9 @@ fn a_text_is_not_blank_nor_too_long_and_holds_nothing_that_moves_a_cursor() {
     assert_eq!(small("a\n\tb"), Ok("a\n\tb".into()));
     assert_eq!(small("ääx"), Err(invalid("must be at most 4 bytes, is 5")));
     assert_eq!(small(" \n"), Err(invalid("must not be blank")));
-    assert_eq!(small("a\u{1b}"), Err(invalid("must not contain the control character U+001B")));
-    assert_eq!(small("a\0"), Err(invalid("must not contain the control character U+0000")));
-    assert_eq!(small("\u{85}a"), Err(invalid("must not contain the control character U+0085")));
+    assert_eq!(small("a\u{1b}"), Err(invalid("must not contain the hidden character U+001B")));
+    assert_eq!(small("a\0"), Err(invalid("must not contain the hidden character U+0000")));
+    assert_eq!(small("\u{85}a"), Err(invalid("must not contain the hidden character U+0085")));
     assert!(serde_json::from_str::<Text<4>>(r#""     ""#).is_err(), "nor by reading");
 }
 

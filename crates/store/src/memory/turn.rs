@@ -253,7 +253,11 @@ impl Tenant {
         let mut found = vec![];
         for kept in self.tasks.values() {
             for lane in kept.flow.lanes() {
-                if lane.admits(claimant) && self.has_room(&lane, claimant, now) {
+                let project = self.project_of(&kept.flow);
+                if lane.admits(claimant)
+                    && lane.is_open_to(claimant, &project)
+                    && self.has_room(&lane, claimant, now)
+                {
                     found.push((lane.rank(kept.flow.ready_at()), kept.flow.id));
                 }
             }

@@ -30,7 +30,7 @@ pub(super) fn due_seals(
             gather.add(&row.get::<_, Hash>(1)?);
         }
         if up_to > from {
-            seals.push((key, Seal::sign(signing, &name, up_to, gather.digest())));
+            seals.push((key, Seal::sign(signing, &name, (from, up_to), gather.digest())));
         }
     }
     Ok(seals)
@@ -145,6 +145,7 @@ fn seals(conn: &Connection, tenant: i64, floor: u64) -> Result<Vec<Seal>, Error>
     let mut found = conn.prepare_cached(sql)?;
     let rows = found.query_map(params![tenant, int(floor)], |row| {
         Ok(Seal {
+            after: 0,
             up_to: nat(row.get(0)?),
             digest: row.get(1)?,
             key: row.get(2)?,

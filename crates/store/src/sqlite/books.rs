@@ -196,7 +196,11 @@ impl Ledger {
         }
         self.lanes
             .iter()
-            .filter(|(lane, _)| lane.admits(claimant) && self.has_room(lane, claimant, now))
+            .filter(|(lane, _)| {
+                lane.admits(claimant)
+                    && self.is_for(lane, claimant)
+                    && self.has_room(lane, claimant, now)
+            })
             .filter_map(|(lane, queue)| {
                 let (ready_at, id) = queue.iter().find(|(_, id)| !skip.contains(id))?;
                 Some((lane.rank(*ready_at), *id))
@@ -204,6 +208,11 @@ impl Ledger {
             .min()
             .map(|(_, id)| id)
             .ok_or(Refusal::NothingClaimable)
+    }
+
+    /// Whether the project lets this claimer work, check or probe there.
+    fn is_for(&self, lane: &Lane, claimant: &Claimant) -> bool {
+        self.projects.get(&lane.project).is_none_or(|project| lane.is_open_to(claimant, project))
     }
 
     fn has_room(&self, lane: &Lane, claimant: &Claimant, now: Timestamp) -> bool {

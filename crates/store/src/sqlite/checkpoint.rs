@@ -29,7 +29,7 @@ pub(super) struct Checkpointer {
 /// What the thread tells.
 pub(super) struct Shared {
     pub(super) at: AtomicI64,
-    pages_left: AtomicI64,
+    log_pages: AtomicI64,
     failed: AtomicBool,
     /// There was no room to copy into; the log keeps everything until there is.
     full: AtomicBool,
@@ -39,8 +39,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         let at = AtomicI64::new(clock.now().0);
-        let (pages_left, failed) = (AtomicI64::new(0), AtomicBool::new(false));
-        Arc::new(Self { at, pages_left, failed, full: AtomicBool::new(false), clock })
+        let (log_pages, failed) = (AtomicI64::new(0), AtomicBool::new(false));
+        Arc::new(Self { at, log_pages, failed, full: AtomicBool::new(false), clock })
     }
 }
 
@@ -89,7 +89,7 @@ impl Checkpointer {
                 Err(TrySendError::Disconnected(())) => return Err("no checkpoint thread".into()),
             }
         }
-        if self.shared.pages_left.swap(0, Ordering::Relaxed) > PAGES_MAX {
+        if self.shared.log_pages.swap(0, Ordering::Relaxed) > PAGES_MAX {
             return copy(conn, "PASSIVE", &self.shared).map_err(|error| error.to_string());
         }
         Ok(())
@@ -122,7 +122,7 @@ pub(super) fn copy(conn: &Connection, mode: &str, shared: &Shared) -> rusqlite::
         }
         answer => answer?,
     };
-    shared.pages_left.store(pages, Ordering::Relaxed);
+    shared.log_pages.store(pages, Ordering::Relaxed);
     shared.at.store(shared.clock.now().0, Ordering::Relaxed);
     Ok(())
 }

@@ -14,6 +14,10 @@ use crate::order::{Aim, Committed, Order};
 const WAITING_MAX: usize = 8_192;
 /// Of these, places that only ends of work may take.
 const RESERVED: usize = 1_024;
+/// Orders of one tenant that may wait: no tenant fills the place of all.
+const TENANT_MAX: usize = WAITING_MAX / 2;
+/// Sweeps and seals that may wait: each does what all of them would.
+const SWEEPS_MAX: usize = 16;
 /// Orders of one tenant that are taken before the next tenant's turn comes.
 const TURN: usize = 64;
 
@@ -67,6 +71,9 @@ impl Inbox {
             return Err(Error::Stopped("the store is closed".into()));
         }
         if let Aim::Sweep(_) = job.order.aim {
+            if queues.sweeps.len() >= SWEEPS_MAX {
+                return Err(Error::Overloaded);
+            }
             queues.sweeps.push_back(Work::Order(Box::new(job)));
             self.arrived.notify_one();
             return Ok(());
@@ -75,8 +82,12 @@ impl Inbox {
         if queues.waiting >= WAITING_MAX || (!ends && queues.waiting >= WAITING_MAX - RESERVED) {
             return Err(Error::Overloaded);
         }
-        queues.waiting += 1;
         let tenant = job.order.tenant.clone();
+        let own = queues.by_tenant.get(&tenant).map_or(0, |own| own.ends.len() + own.rest.len());
+        if own >= TENANT_MAX {
+            return Err(Error::Overloaded);
+        }
+        queues.waiting += 1;
         if !queues.by_tenant.contains_key(&tenant) {
             queues.turns.push_back(tenant.clone());
         }

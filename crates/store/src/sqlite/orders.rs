@@ -20,8 +20,8 @@ use crate::read::About;
 use crate::ruling::{Judge, Ruling, Setting, needs, rule};
 use crate::{Error, Freed};
 
-/// Heads of lanes that one claim may try: the judge refuses a head only where two limits meet.
-const CLAIM_TRIES: usize = 32;
+/// Heads of lanes that one claim may try: the judge refuses one only for a pool of its own.
+const CLAIM_TRIES: usize = 256;
 
 /// Why an order was not carried out.
 pub(super) enum Fail {
@@ -60,16 +60,31 @@ pub(super) struct Found {
 }
 
 impl Desk {
-    pub(super) fn carry_out(&mut self, order: &Order, now: Timestamp) -> Result<Committed, Fail> {
+    /// Carries out an order. On a full disk only ends of work are, and what was carried out before
+    /// is still answered; time does not pass, for an expiry might fit where a renewal does not.
+    pub(super) fn carry_out(
+        &mut self,
+        order: &Order,
+        full: bool,
+        now: Timestamp,
+    ) -> Result<Committed, Fail> {
+        let no_room = full && !order.ends_work();
         if let Aim::Sweep(count_max) = order.aim {
+            if no_room {
+                return Err(Fail::Answer(Error::DiskFull));
+            }
             return self.sweep(count_max, now);
         }
         let tenant = match self.books.by_name.get(&order.tenant) {
             Some(tenant) => *tenant,
+            None if no_room => return Err(Fail::Answer(Error::DiskFull)),
             None => self.new_tenant(order)?,
         };
         if let Some(replayed) = self.replay(tenant, order)? {
             return Ok(replayed);
+        }
+        if no_room {
+            return Err(Fail::Answer(Error::DiskFull));
         }
         let committed = match &order.aim {
             Aim::Task(id, commands) => self.on_task(tenant, *id, commands, &order.actor, now)?,

@@ -427,11 +427,20 @@ impl Pen {
         rows.collect()
     }
 
+    /// Writes a seal, unless another one came between: it would not follow on that one.
     pub(super) fn seal(&mut self, tenant: i64, seal: &Seal) -> Sql<()> {
         self.run(
-            "INSERT OR IGNORE INTO seals (tenant, up_to, digest, key, signature)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![tenant, int(seal.up_to), seal.digest, seal.key, seal.signature],
+            "INSERT INTO seals (tenant, up_to, digest, key, signature)
+             SELECT ?1, ?2, ?3, ?4, ?5
+             WHERE ?6 = (SELECT coalesce(max(up_to), 0) FROM seals WHERE tenant = ?1)",
+            params![
+                tenant,
+                int(seal.up_to),
+                seal.digest,
+                seal.key,
+                seal.signature,
+                int(seal.after)
+            ],
         )
     }
 }

@@ -149,7 +149,7 @@ fn network(magic: u64) -> Option<&'static str> {
 }
 
 /// File systems that are not on this machine, or not known to keep their promises.
-const NETWORK: [(u64, &str); 10] = [
+const NETWORK: [(u64, &str); 16] = [
     (0x6969, "nfs"),
     (0xff53_4d42, "cifs"),
     (0xfe53_4d42, "smb2"),
@@ -158,6 +158,12 @@ const NETWORK: [(u64, &str); 10] = [
     (0x6573_5546, "fuse"),
     (0x00c3_6400, "ceph"),
     (0x5346_414f, "afs"),
+    (0x4750_4653, "gpfs"),
+    (0x1983_0326, "beegfs"),
+    (0x7461_636f, "ocfs2"),
+    (0x0116_1970, "gfs2"),
+    (0x786f_4256, "vboxsf"),
+    (0x7375_7245, "coda"),
     (0x6b41_4653, "afs"),
     (0x0bd0_0bd0, "lustre"),
 ];

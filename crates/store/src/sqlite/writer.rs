@@ -121,16 +121,13 @@ impl Writer {
             swept |= matches!(job.order.aim, Aim::Sweep(_));
             let answer = match &fault {
                 Some(_) => Err(Error::DiskFull),
-                None => match self.admit(&job.order) {
-                    Err(refused) => Err(refused),
-                    Ok(()) => match self.desk.carry_out(&job.order, now) {
-                        Ok(committed) => Ok(committed),
-                        Err(Fail::Answer(error)) => Err(error),
-                        Err(Fail::Sql(error)) => {
-                            fault = Some(error);
-                            Err(Error::DiskFull)
-                        }
-                    },
+                None => match self.desk.carry_out(&job.order, full, now) {
+                    Ok(committed) => Ok(committed),
+                    Err(Fail::Answer(error)) => Err(error),
+                    Err(Fail::Sql(error)) => {
+                        fault = Some(error);
+                        Err(Error::DiskFull)
+                    }
                 },
             };
             replies.push((job.reply, answer));
@@ -159,15 +156,6 @@ impl Writer {
                 self.recover(error, replies, seals)
             }
         }
-    }
-
-    /// What may be done with little room, or none. Time does not pass then: an expiry would be
-    /// written while a renewal might not fit.
-    fn admit(&self, order: &crate::Order) -> Result<(), Error> {
-        if !self.gauges.full.load(Ordering::Relaxed) || order.ends_work() {
-            return Ok(());
-        }
-        Err(Error::DiskFull)
     }
 
     fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
