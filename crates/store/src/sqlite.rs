@@ -142,7 +142,8 @@ pub enum OpenError {
 pub struct SqliteStore {
     inbox: Arc<Inbox>,
     gauges: Arc<Gauges>,
-    readers: Readers,
+    /// Gone once the store is being closed.
+    readers: Option<Readers>,
     clock: Arc<dyn Clock>,
     checkpoints: Arc<Shared>,
     free_bytes: FreeBytes,
@@ -212,7 +213,7 @@ impl SqliteStore {
         Ok(Self {
             inbox,
             gauges,
-            readers,
+            readers: Some(readers),
             clock,
             checkpoints,
             free_bytes,
@@ -234,6 +235,16 @@ impl SqliteStore {
         Arc::clone(&self.clock)
     }
 
+    fn read<'a, T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'a, T> {
+        match &self.readers {
+            Some(readers) => readers.read(query),
+            None => Box::pin(async { Err(Error::Stopped("the store is closed".into())) }),
+        }
+    }
+
     /// Why the store stopped by itself, if it did.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -244,6 +255,8 @@ impl SqliteStore {
 impl Drop for SqliteStore {
     /// What was accepted is carried out; then the log is copied back and the folder is free.
     fn drop(&mut self) {
+        // The writer's connection must be the last one: it takes the log with it.
+        self.readers = None;
         self.inbox.close();
         if let Some(writer) = self.writer.take() {
             drop(writer.join());
@@ -326,17 +339,17 @@ impl Store for SqliteStore {
 
     fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
         let tenant = tenant.clone();
-        self.readers.read(move |conn| reads::task(conn, &tenant, id))
+        self.read(move |conn| reads::task(conn, &tenant, id))
     }
 
     fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
         let tenant = tenant.clone();
-        self.readers.read(move |conn| reads::tasks(conn, &tenant, &filter))
+        self.read(move |conn| reads::tasks(conn, &tenant, &filter))
     }
 
     fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
         let tenant = tenant.clone();
-        self.readers.read(move |conn| reads::history(conn, &tenant, id))
+        self.read(move |conn| reads::history(conn, &tenant, id))
     }
 
     fn entries<'a>(
@@ -346,7 +359,7 @@ impl Store for SqliteStore {
         count_max: usize,
     ) -> Answer<'a, Page<Entry>> {
         let (tenant, life) = (tenant.clone(), self.incarnation);
-        self.readers.read(move |conn| reads::entries(conn, &tenant, after, count_max, life))
+        self.read(move |conn| reads::entries(conn, &tenant, after, count_max, life))
     }
 
     fn entries_of<'a>(
@@ -358,17 +371,17 @@ impl Store for SqliteStore {
     ) -> Answer<'a, Vec<Entry>> {
         let tenant = tenant.clone();
         let from = from_version;
-        self.readers.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
+        self.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
     }
 
     fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
         let tenant = tenant.clone();
-        self.readers.read(move |conn| reads::projects(conn, &tenant))
+        self.read(move |conn| reads::projects(conn, &tenant))
     }
 
     fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
         let tenant = tenant.clone();
-        self.readers.read(move |conn| reads::pools(conn, &tenant))
+        self.read(move |conn| reads::pools(conn, &tenant))
     }
 
     fn health(&self) -> Answer<'_, Health> {
@@ -393,7 +406,7 @@ impl Store for SqliteStore {
 
     fn seal(&self) -> Answer<'_, ()> {
         let Some(signing) = self.signing.clone() else { return Box::pin(async { Ok(()) }) };
-        let due = self.readers.read(move |conn| audit::due_seals(conn, &signing));
+        let due = self.read(move |conn| audit::due_seals(conn, &signing));
         Box::pin(async move {
             let seals = due.await?;
             if seals.is_empty() {
@@ -408,7 +421,7 @@ impl Store for SqliteStore {
     fn audit(&self) -> Answer<'_, Audit> {
         let trusted = self.signing.as_ref().map(|key| key.verifying_key().to_bytes());
         let gauges = Arc::clone(&self.gauges);
-        self.readers.read(move |conn| {
+        self.read(move |conn| {
             let audit = audit::audit(conn, trusted.as_ref())?;
             if audit.fault.is_none() {
                 gauges.verified.store(audit.entries, Ordering::Relaxed);

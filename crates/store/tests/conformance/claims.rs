@@ -8,7 +8,7 @@ use baton_domain::ids::{AttemptId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::pool::PoolName;
-use baton_domain::project::RecordCommand;
+use baton_domain::project::{RecordCommand, WorkedBy};
 use baton_domain::run::Why;
 use baton_domain::task::{Hold, Kind, Priority};
 use baton_domain::time::Millis;
@@ -123,6 +123,19 @@ pub async fn a_full_holder_is_told_what_it_holds(world: &World) {
     assert_eq!(world.gets(&solo("eve")).await, Ok(TaskId(2)), "eve is not bob");
     world.agent(&held, complete()).await.expect("bob holds it");
     assert_eq!(world.gets(&solo("bob")).await, NOTHING, "bob may claim again");
+}
+
+pub async fn what_others_work_does_not_hide_what_is_behind_it(world: &World) {
+    let mut web = pipeline("web", &["coding", "review"]);
+    web.pipeline[1].worked_by = WorkedBy::Person;
+    world.put(web).await;
+    for _ in 0..40 {
+        world.make(NewTask { start_in: Some(stage("review")), ..story("for a person") }).await;
+    }
+    world.silence(Millis(1));
+    let coding = world.queued().await;
+    assert_eq!(world.gets(&solo("bob")).await, Ok(coding));
+    assert_eq!(world.gets(&solo("bob")).await, Err(Refusal::NothingClaimable));
 }
 
 pub async fn a_lane_is_first_in_first_out(world: &World) {

@@ -27,7 +27,7 @@ fn with_contract() -> NewTask {
     let report = |path| Term::Artifact { path: text(path), bytes_min: 10 };
     let lines = BTreeMap::from([
         (line("report"), report("out/report.md")),
-        (line("review"), Term::Review),
+        (line("review"), Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) }),
         (line("summary"), report("out/summary.md")),
     ]);
     NewTask { contract: Some((Contract { lines }, digest("a"))), ..ready("proven") }

@@ -162,6 +162,20 @@ pub async fn state_and_entry_are_there_together_after_a_restart(world: &World) {
     }
 }
 
+pub async fn two_seals_at_once_leave_the_audit_whole(world: &World) {
+    let store = world.store();
+    for _ in 0..4 {
+        world.queued().await;
+        let first = store.seal();
+        world.queued().await;
+        let second = store.seal();
+        first.await.expect("sealing works");
+        second.await.expect("sealing works");
+    }
+    let audit = world.store().audit().await.expect("reading works");
+    assert_eq!(audit.fault, None);
+}
+
 pub async fn an_untouched_store_passes_its_audit(world: &World) {
     let acme = world.tenant("acme").await;
     for _ in 0..3 {

@@ -78,6 +78,7 @@ macro_rules! conformance {
                     of_two_pick_ups_of_a_blocked_run_one_wins
                     a_key_limit_is_never_exceeded
                     a_full_holder_is_told_what_it_holds
+                    what_others_work_does_not_hide_what_is_behind_it
                     a_lane_is_first_in_first_out
                     priority_is_a_head_start_and_age_wins_in_the_end
                     a_claim_takes_only_what_it_asks_for
@@ -168,6 +169,7 @@ macro_rules! conformance {
                     an_entry_tells_who_did_what_and_when
                     state_and_entry_are_there_together_after_a_restart
                     an_untouched_store_passes_its_audit
+                    two_seals_at_once_leave_the_audit_whole
                     health_counts_and_ages;
                 records:
                     a_project_reads_as_it_was_written

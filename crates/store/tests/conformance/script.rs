@@ -275,7 +275,10 @@ impl Script {
     }
 
     pub(super) fn contract(&mut self) -> (Contract, Digest) {
-        let mut lines = BTreeMap::from([(line("review"), Term::Review)]);
+        let mut lines = BTreeMap::from([(
+            line("review"),
+            Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) },
+        )]);
         if self.chance.chance(0.4) {
             let path = text("out/report.md");
             lines.insert(line("report"), Term::Artifact { path, bytes_min: 10 });

@@ -25,7 +25,7 @@ fn rich(parent: TaskId, on: TaskId) -> NewTask {
         0 => Term::Artifact { path: text("out/report.md"), bytes_min: 12 },
         1 => Term::Gate { command: text("cargo test"), timeout: Millis::minutes(5) },
         2 => Term::Criterion { text: text("it reads well"), check: Some(text("spell .")) },
-        _ => Term::Review,
+        _ => Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) },
     };
     let lines = [("report", 0), ("tests", 1), ("words", 2), ("review", 3)];
     let contract = Contract { lines: lines.map(|(name, kind)| (line(name), term(kind))).into() };
@@ -73,7 +73,12 @@ pub async fn a_committed_task_reads_as_it_was_written(world: &World) {
 
 pub async fn a_task_changed_in_every_field_reads_as_it_was_changed(world: &World) {
     let task = world.make(NewTask { body: Some(text("old")), ..ready("old") }).await;
-    let contract = Contract { lines: BTreeMap::from([(line("review"), Term::Review)]) };
+    let contract = Contract {
+        lines: BTreeMap::from([(
+            line("review"),
+            Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) },
+        )]),
+    };
     let patch = Patch {
         if_version: Some(1),
         title: Some(text("new")),

@@ -4,7 +4,7 @@ use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::text::Text;
 use tokio::sync::oneshot;
 
-use super::{Inbox, Job, RESERVED, TURN, WAITING_MAX, Work};
+use super::{Inbox, Job, RESERVED, TENANT_MAX, TURN, WAITING_MAX, Work};
 use crate::order::{Actor, Aim, Order};
 use crate::{Certainty, Error};
 
@@ -80,10 +80,22 @@ fn orders_of_a_tenant_come_out_as_they_came_in_with_ends_first() {
 }
 
 #[test]
+fn one_tenant_does_not_fill_the_place_of_all() {
+    let inbox = Inbox::default();
+    for task in 0..TENANT_MAX as u64 {
+        inbox.push(more_work("one", task)).expect("there is room");
+    }
+    let refused = inbox.push(more_work("one", 1)).expect_err("that is its share");
+    assert!(matches!(refused, Error::Overloaded), "{refused:?}");
+    inbox.push(more_work("two", 1)).expect("others have theirs");
+}
+
+#[test]
 fn when_too_much_waits_new_work_is_refused_and_ends_are_still_accepted() {
     let inbox = Inbox::default();
     for task in 0..(WAITING_MAX - RESERVED) as u64 {
-        inbox.push(more_work("one", task)).expect("there is room");
+        let name = ["one", "two", "three"][usize::try_from(task % 3).expect("a small number")];
+        inbox.push(more_work(name, task)).expect("there is room");
     }
     for name in ["one", "two"] {
         let refused = inbox.push(more_work(name, 1)).expect_err("too much waits");
