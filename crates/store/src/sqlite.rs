@@ -307,7 +307,7 @@ fn set_up(conn: &Connection, synchronous: &str, reader: bool) -> rusqlite::Resul
     // pages until it starts over; without the pepper a nonce opens nothing.
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    conn.pragma_update(None, "cache_size", if reader { -2_000 } else { -16_000 })?;
+    conn.pragma_update(None, "cache_size", if reader { -2_000 } else { -32_000 })?;
     if reader {
         conn.pragma_update(None, "query_only", true)?;
     }
