@@ -4,6 +4,7 @@
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
 pub mod bench;
+pub mod call;
 pub mod chance;
 pub mod cli;
 pub mod clock;
@@ -12,7 +13,13 @@ pub mod demo;
 pub mod engine;
 pub mod health;
 pub mod home;
+pub mod identity;
 pub mod log;
 pub mod metrics;
+pub mod operation;
+pub mod operations;
+pub mod problem;
+pub mod shape;
 pub mod tokens;
+pub mod views;
 pub mod waiters;

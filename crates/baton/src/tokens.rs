@@ -74,6 +74,12 @@ impl Keyring {
         Self { secrets, incarnation }
     }
 
+    /// Which life of the store the tokens are of.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// The token of a lease for one speaker; the same lease always gives the same one.
     #[must_use]
     pub fn mint(

@@ -25,6 +25,8 @@ pub enum Command {
     Create(Box<NewTask>),
     /// Somebody wants to hold its run.
     Claim(Claim),
+    /// Only if the task still is as the caller saw it; it changes nothing itself.
+    Expect(Expect),
     /// A person speaks.
     Person(Person),
     /// The agent of an attempt speaks.
@@ -35,6 +37,14 @@ pub enum Command {
     Verifier(Proof, Verdict),
     /// Time passes, or another task speaks.
     Time(Time),
+}
+
+/// What a caller saw; what is absent may be as it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    pub version: Option<u64>,
+    /// The number of the live run.
+    pub run: Option<u32>,
 }
 
 /// How a holder proves itself.

@@ -10,8 +10,8 @@ mod supervisor;
 mod time;
 mod verifier;
 
-use crate::command::{Command, Proof};
-use crate::ids::AttemptId;
+use crate::command::{Command, Expect, Proof};
+use crate::ids::{AttemptId, RunId};
 use crate::refusal::Refusal;
 use crate::run::{Held, Run, RunState};
 use crate::scene::{Decision, Lease, Scene};
@@ -25,6 +25,7 @@ pub fn decide(scene: &Scene<'_>, command: &Command, now: Timestamp) -> Result<De
     match command {
         Command::Create(task) => birth::create(scene, task, now),
         Command::Claim(wish) => claim::claim(scene, known(scene)?, wish, now),
+        Command::Expect(expected) => expect(known(scene)?, expected),
         Command::Person(says) => person::decide(scene, known(scene)?, says, now),
         Command::Agent(proof, says) => agent::decide(scene, &grip(scene, proof, now)?, says, now),
         Command::Supervisor(proof, says) => supervisor::decide(scene, proof, says, now),
@@ -33,6 +34,19 @@ pub fn decide(scene: &Scene<'_>, command: &Command, now: Timestamp) -> Result<De
         }
         Command::Time(says) => time::decide(scene, known(scene)?, says, now),
     }
+}
+
+/// What else an order asks for was asked of the task as it was.
+fn expect(flow: &Flow, expected: &Expect) -> Result<Decision, Refusal> {
+    if expected.version.is_some_and(|version| version != flow.version) {
+        return Err(Refusal::VersionChanged { version: flow.version });
+    }
+    let live = flow.run.as_ref().map(|run| run.number);
+    if expected.run.is_some() && expected.run != live {
+        let live = live.map(|number| RunId { task: flow.id, number });
+        return Err(Refusal::RunChanged { live });
+    }
+    Ok(Decision::default())
 }
 
 /// The task that a command is about.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::ids::{AttemptId, LineId, StageName, TaskId};
+use crate::ids::{AttemptId, LineId, RunId, StageName, TaskId};
 use crate::task::Hold;
 use crate::time::Timestamp;
 
@@ -83,6 +83,9 @@ pub enum Refusal {
     /// The completion answers another contract.
     #[error("the contract has changed since it was read")]
     ContractChanged,
+    /// The run that is meant is not the live one.
+    #[error("that is not the live run; {}", live_words(*.live))]
+    RunChanged { live: Option<RunId> },
     /// The expected version is not the present one.
     #[error("the task is at version {version}")]
     VersionChanged { version: u64 },
@@ -95,6 +98,10 @@ pub struct Missing {
     #[serde(skip_deserializing)]
     pub code: &'static str,
     pub path: String,
+}
+
+fn live_words(live: Option<RunId>) -> String {
+    live.map_or_else(|| "the task has none".into(), |run| format!("{run} is"))
 }
 
 fn hold_word(hold: Hold) -> &'static str {
@@ -142,6 +149,7 @@ impl Refusal {
             Self::LineageTooLong => "lineage_too_long",
             Self::Incomplete { .. } => "incomplete",
             Self::ContractChanged => "contract_changed",
+            Self::RunChanged { .. } => "run_changed",
             Self::VersionChanged { .. } => "version_changed",
         }
     }

@@ -126,6 +126,7 @@ impl Command {
                 needs.siblings_of = task.parent;
                 needs.upstream_of = task.depends_on.clone();
             }
+            Self::Expect(_) => {}
             Self::Claim(claim) => needs.holding = Some(claim.claimant.principal.clone()),
             Self::Person(person) => person.needs(flow, &mut needs),
             Self::Agent(_, agent) => agent.needs(flow, &mut needs),

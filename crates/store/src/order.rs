@@ -138,7 +138,7 @@ impl Order {
         use baton_domain::command::{Agent, Person, Supervisor};
         let ends = |command: &Command| match command {
             Command::Create(_) | Command::Claim(_) => false,
-            Command::Verifier(..) | Command::Time(_) => true,
+            Command::Expect(_) | Command::Verifier(..) | Command::Time(_) => true,
             Command::Supervisor(_, says) => match says {
                 Supervisor::Renew { .. }
                 | Supervisor::Spend { .. }

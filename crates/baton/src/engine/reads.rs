@@ -18,6 +18,12 @@ impl Engine {
         self.clock.now()
     }
 
+    /// Which life of the store this is.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.keyring.incarnation()
+    }
+
     /// One task with everything but its history.
     pub async fn task(&self, tenant: &TenantId, id: TaskId) -> Result<Option<TaskRow>, Error> {
         self.store.task(tenant, id).await

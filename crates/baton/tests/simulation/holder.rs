@@ -431,9 +431,11 @@ fn short(command: &Command) -> String {
         Command::Agent(_, says) => format!("{says:?}"),
         Command::Supervisor(_, says) => format!("{says:?}"),
         Command::Verifier(_, verdict) => format!("{verdict:?}"),
-        Command::Create(_) | Command::Claim(_) | Command::Person(_) | Command::Time(_) => {
-            "says nothing of its own".into()
-        }
+        Command::Create(_)
+        | Command::Claim(_)
+        | Command::Expect(_)
+        | Command::Person(_)
+        | Command::Time(_) => "says nothing of its own".into(),
     };
     told.chars().take(60).collect()
 }

@@ -24,7 +24,11 @@ fn proof(command: &Command) -> Option<&Proof> {
         Command::Agent(proof, _) | Command::Supervisor(proof, _) | Command::Verifier(proof, _) => {
             Some(proof)
         }
-        Command::Create(_) | Command::Claim(_) | Command::Person(_) | Command::Time(_) => None,
+        Command::Create(_)
+        | Command::Claim(_)
+        | Command::Expect(_)
+        | Command::Person(_)
+        | Command::Time(_) => None,
     }
 }
 
@@ -359,6 +363,7 @@ fn only_a_person_unparks_what_came_back_too_often() {
                 Command::Create(_)
                 | Command::Agent(..)
                 | Command::Supervisor(..)
+                | Command::Expect(_)
                 | Command::Verifier(..)
                 | Command::Time(_) => false,
             };

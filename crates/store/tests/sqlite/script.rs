@@ -347,7 +347,7 @@ fn word(order: &Order) -> &'static str {
             Some(Command::Claim(_)) => "claim",
             Some(Command::Person(_)) => "person",
             Some(Command::Verifier(..)) => "verdict",
-            Some(Command::Create(_) | Command::Time(_)) | None => "other",
+            Some(Command::Create(_) | Command::Expect(_) | Command::Time(_)) | None => "other",
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that can be said, one row each.
 
-use baton_domain::command::{Agent, Command, Patch, Person, Proof, Supervisor, Time};
+use baton_domain::command::{Agent, Command, Expect, Patch, Person, Proof, Supervisor, Time};
 use baton_domain::contract::Submission;
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::{Nonce, TaskId};
@@ -61,6 +61,10 @@ fn supervisor(column: &Column, says: Supervisor) -> Command {
     Command::Supervisor(column.proof(), says)
 }
 
+fn expect(version: Option<u64>, run: Option<u32>) -> Command {
+    Command::Expect(Expect { version, run })
+}
+
 fn reacts(column: &Column, cause: Cause) -> Command {
     Command::Time(Time::React(Reaction { to: column.id, from: column.other, cause }))
 }
@@ -78,6 +82,8 @@ pub fn people() -> Vec<Row> {
             edit(Patch { contract, ..Patch::default() })
         }),
         row("edit stale", |_| edit(Patch { if_version: Some(0), ..Patch::default() })),
+        row("expect another run", |_| expect(None, Some(99))),
+        row("expect another version", |_| expect(Some(0), None)),
         row("publish", |_| says(Person::Publish)),
         row("approve", |_| says(Person::Approve)),
         row("move to coding", |_| says(move_to("coding"))),

@@ -1,0 +1,296 @@
+//! One request: who asks, what came with it, and the short ways from an operation to the engine.
+
+use std::sync::Arc;
+
+use baton_domain::Refusal;
+use baton_domain::command::{Agent, Command, Expect, Person, Proof, Supervisor};
+use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::project::RecordCommand;
+use baton_domain::task::Flow;
+use baton_domain::text::Text;
+use baton_store::order::Kind;
+use baton_store::read::LeaseRow;
+use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow};
+use sha2::{Digest as _, Sha256};
+
+use crate::engine::Engine;
+use crate::identity::Caller;
+use crate::operation::{About, Answered, Speaker};
+use crate::problem::Problem;
+use crate::shape::RunRef;
+use crate::tokens::Pass;
+use crate::views::{RunView, TaskView};
+
+/// What comes with a request besides its arguments. Secrets are here and nowhere else.
+#[derive(Clone, Debug, Default)]
+pub struct Envelope {
+    /// So that a repeated request is carried out once.
+    pub request_key: Option<Text<255>>,
+    /// Only if the task is still at this version.
+    pub if_match: Option<u64>,
+    /// What ties it to other records of the same request.
+    pub trace: Option<Text<64>>,
+    /// What proves the attempt; checked when the call was made.
+    pub pass: Option<Pass>,
+}
+
+/// One request.
+pub struct Call {
+    engine: Arc<Engine>,
+    caller: Caller,
+    envelope: Envelope,
+    origin: Text<64>,
+    fingerprint: [u8; 32],
+}
+
+impl Call {
+    /// Puts a request together. The fingerprint covers everything that was asked, so that a key
+    /// cannot be used again for something else.
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        caller: Caller,
+        envelope: Envelope,
+        origin: Text<64>,
+        asked: (&About, &serde_json::Value),
+    ) -> Self {
+        let (about, arguments) = asked;
+        let mut hash = Sha256::new();
+        hash.update(about.name());
+        hash.update([0]);
+        // Objects are written with their keys in order, so equal requests have equal bytes.
+        hash.update(arguments.to_string());
+        hash.update(envelope.if_match.unwrap_or(0).to_be_bytes());
+        Self { engine, caller, envelope, origin, fingerprint: hash.finalize().into() }
+    }
+
+    /// Whether the caller may ask this, and has said what it takes to.
+    pub fn admit(&self, about: &About) -> Result<(), Problem> {
+        if !self.caller.may(&about.scope()) {
+            let detail = format!("the key does not have the scope {}", about.scope());
+            return Err(Problem::new("forbidden", detail).with("scope", about.scope()));
+        }
+        let inside = self.envelope.pass.is_some();
+        match (about.speaker, self.caller.kind) {
+            (Speaker::Person, Kind::Agent | Kind::Worker) => {
+                let detail = format!("only a person may say `{} {}`", about.noun, about.verb);
+                return Err(Problem::new("not_for_you", detail));
+            }
+            (Speaker::Person, _) if inside => {
+                let detail =
+                    "whoever shows a claim token is an agent, and only a person may say this";
+                return Err(Problem::new("not_for_you", detail));
+            }
+            (Speaker::Anyone | Speaker::Agent | Speaker::Supervisor | Speaker::Person, _) => {}
+        }
+        let keyless = about.verb == "heartbeat";
+        if about.changes() && !keyless && self.envelope.request_key.is_none() {
+            let detail = "a request that changes something needs an Idempotency-Key";
+            return Err(Problem::new("malformed", detail));
+        }
+        Ok(())
+    }
+
+    /// The only way anything changes.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// What came with the request.
+    #[must_use]
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Who asks, as history keeps it.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor {
+            principal: self.caller.principal.clone(),
+            kind: self.caller.kind,
+            origin: self.origin.clone(),
+            trace: self.envelope.trace.clone(),
+        }
+    }
+
+    /// The key of the request, and what it was for.
+    #[must_use]
+    pub fn request(&self) -> Option<Request> {
+        let key = self.envelope.request_key.clone()?;
+        Some(Request { key, fingerprint: self.fingerprint })
+    }
+
+    /// Carries out commands on a task.
+    pub async fn on_task(&self, id: TaskId, commands: Vec<Command>) -> Result<Done, Problem> {
+        self.submit(Aim::Task(id, commands)).await
+    }
+
+    /// Carries out what a person says of a task, if it still is at the version of `If-Match`.
+    pub async fn say(&self, id: TaskId, says: Person) -> Result<Done, Problem> {
+        self.say_of(RunRef::Live(id), says).await
+    }
+
+    /// Carries out what a person says of a run, if it is the live one.
+    pub async fn say_of(&self, run: RunRef, says: Person) -> Result<Done, Problem> {
+        let commands = vec![self.expect(run), Command::Person(says)];
+        self.on_task(self.task_of(run)?, commands).await
+    }
+
+    fn expect(&self, run: RunRef) -> Command {
+        let run = match run {
+            RunRef::Run(run) => Some(run.number),
+            RunRef::Live(_) | RunRef::Mine => None,
+        };
+        Command::Expect(Expect { version: self.envelope.if_match, run })
+    }
+
+    /// Carries out a command on a project or a pool.
+    pub async fn on_record(
+        &self,
+        command: RecordCommand,
+        project: Option<ProjectId>,
+    ) -> Result<Committed, Problem> {
+        let order = self.order(Aim::Record(command, project));
+        Ok(self.engine.submit(order).await?)
+    }
+
+    /// Carries out something whose answer is a task.
+    pub async fn submit(&self, aim: Aim) -> Result<Done, Problem> {
+        let committed = self.engine.submit(self.order(aim)).await?;
+        let flow = committed.task.clone().ok_or_else(Problem::not_found)?;
+        Ok(Done { flow, committed })
+    }
+
+    fn order(&self, aim: Aim) -> Order {
+        Order {
+            tenant: self.caller.tenant.clone(),
+            actor: self.actor(),
+            aim,
+            request: self.request(),
+        }
+    }
+
+    /// A task of the caller's tenant.
+    pub async fn task(&self, id: TaskId) -> Result<TaskRow, Problem> {
+        let row = self.engine.task(&self.caller.tenant, id).await?;
+        row.ok_or_else(Problem::not_found)
+    }
+
+    /// A place in the events of the caller's tenant.
+    #[must_use]
+    pub fn cursor(&self, position: u64) -> Cursor {
+        Cursor { incarnation: self.engine.incarnation(), position }
+    }
+
+    /// How far the events of the caller's tenant are.
+    pub async fn as_of(&self) -> Result<Cursor, Problem> {
+        let page = self.engine.entries(&self.caller.tenant, Cursor::start(), 0).await?;
+        Ok(self.cursor(page.as_of))
+    }
+
+    /// An answer to something that was carried out.
+    #[must_use]
+    pub fn done<T>(&self, value: T, committed: &Committed) -> Answered<T> {
+        Answered::done(value, committed, self.engine.incarnation())
+    }
+
+    /// The task that something was carried out on.
+    pub async fn task_view(&self, done: &Done) -> Result<Answered<TaskView>, Problem> {
+        let row = self.task(done.flow.id).await?;
+        Ok(self.done(TaskView::of(&row, self.engine.now()), &done.committed))
+    }
+
+    /// The run that something was carried out on: the live one, or the one that just finished.
+    pub fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
+        let lease = done.committed.lease.as_ref().map(|lease| LeaseRow {
+            attempt: lease.attempt,
+            holder: lease.holder.clone(),
+            expires_at: lease.expires_at,
+        });
+        let live = RunView::live(&done.flow, lease.as_ref());
+        let view = live.or_else(|| RunView::last(&done.flow)).ok_or_else(Problem::not_found)?;
+        Ok(self.done(view, &done.committed))
+    }
+
+    /// The task whose run is meant. A run that is not the live one is told by the rules.
+    pub fn task_of(&self, run: RunRef) -> Result<TaskId, Problem> {
+        let pass = self.envelope.pass.as_ref();
+        match run {
+            RunRef::Run(run) => Ok(run.task),
+            RunRef::Live(task) => Ok(task),
+            RunRef::Mine => pass.map(|pass| pass.task).ok_or_else(|| {
+                let detail = "`mine` is the run of a claim token, and none was shown";
+                Problem::new("malformed", detail).next("export BATON_CLAIM_TOKEN=…")
+            }),
+        }
+    }
+
+    /// What the agent of an attempt says, with its proof.
+    pub async fn as_agent(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Agent,
+    ) -> Result<Done, Problem> {
+        let task = self.task_of(run)?;
+        let command = match self.pass_for(task)? {
+            Some(pass) => pass.agent(says)?,
+            None => Command::Agent(self.proof(attempt)?, says),
+        };
+        let done = self.on_task(task, vec![self.expect(run), command]).await;
+        // Whoever names a run that is not live cannot hold it.
+        done.map_err(|problem| match problem.code() {
+            "run_changed" => Refusal::LeaseLost.into(),
+            _ => problem,
+        })
+    }
+
+    /// What the supervisor of an attempt says, or a solo agent of itself.
+    pub async fn as_supervisor(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Supervisor,
+    ) -> Result<Done, Problem> {
+        let task = self.task_of(run)?;
+        let command = match self.pass_for(task)? {
+            Some(pass) => pass.supervisor(says)?,
+            None => Command::Supervisor(self.proof(attempt)?, says),
+        };
+        // No word on the run: what a late supervisor adds is of an attempt that is over.
+        self.on_task(task, vec![command]).await
+    }
+
+    /// A token speaks for one run; what it is shown for must be that run.
+    fn pass_for(&self, task: TaskId) -> Result<Option<&Pass>, Problem> {
+        match &self.envelope.pass {
+            Some(pass) if pass.task != task => Err(Problem::not_found()),
+            other => Ok(other.as_ref()),
+        }
+    }
+
+    /// Without a token the proof is who calls, and which attempt it speaks for.
+    fn proof(&self, attempt: Option<u32>) -> Result<Proof, Problem> {
+        let attempt = attempt.ok_or_else(|| {
+            let detail = "show a claim token, or name the attempt that you hold";
+            Problem::new("malformed", detail).next("export BATON_CLAIM_TOKEN=…")
+        })?;
+        Ok(Proof::Caller { attempt, principal: self.caller.principal.clone() })
+    }
+}
+
+/// What was carried out on a task.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The task as it is now.
+    pub flow: Arc<Flow>,
+    /// Everything else.
+    pub committed: Committed,
+}

@@ -1,0 +1,187 @@
+//! Tasks.
+
+use std::collections::BTreeSet;
+
+use baton_domain::command::{Command, NewTask};
+use baton_domain::ids::{
+    Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
+};
+use baton_domain::policy::Policy;
+use baton_domain::task::{Kind, Priority};
+use baton_domain::text::{Body, Title};
+use baton_store::{Aim, Filter};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{When, record};
+use crate::views::TaskView;
+
+record! {
+    /// A task to be.
+    pub struct Create {
+        /// Of which project.
+        project: ProjectId,
+        /// A line that names it.
+        title: Title,
+        /// What should be achieved, at length.
+        body: Option<Body>,
+        /// What sort of work it is.
+        kind: Option<Kind>,
+        /// How urgent it is.
+        priority: Option<Priority>,
+        /// Free tags.
+        labels: Option<BTreeSet<Label>>,
+        /// The task that it is part of.
+        parent: Option<TaskId>,
+        /// Tasks that must be done first.
+        depends_on: Option<BTreeSet<TaskId>>,
+        /// The only one who may work on it.
+        assignee: Option<PrincipalId>,
+        /// What a holder must be able to do.
+        capabilities: Option<BTreeSet<Capability>>,
+        /// Tasks with the same key share a limit.
+        key: Option<ConcurrencyKey>,
+        /// Make it, but let nothing happen to it.
+        draft: Option<bool>,
+        /// Somebody must agree before anything is executed.
+        needs_approval: Option<bool>,
+        /// Start in this stage right away; without it the task waits in the backlog.
+        stage: Option<StageName>,
+        /// Not before this time.
+        start_at: Option<When>,
+    }
+
+    /// Which task.
+    pub struct Show {
+        /// Which task.
+        task: TaskId,
+    }
+
+    /// Which tasks.
+    pub struct List {
+        /// Of this project.
+        project: Option<ProjectId>,
+        /// In this working stage.
+        stage: Option<StageName>,
+        /// Children of this task.
+        parent: Option<TaskId>,
+        /// Ended ones too.
+        ended: Option<bool>,
+        /// After this one.
+        after: Option<TaskId>,
+        /// At most so many.
+        limit: Option<u16>,
+    }
+
+    /// Part of a list of tasks.
+    pub struct Tasks {
+        /// In the order of their numbers.
+        items: Vec<TaskView>,
+        /// Whether there are more after the last one.
+        more: bool,
+    }
+}
+
+impl Operation for Create {
+    const ABOUT: About = About {
+        noun: "task",
+        verb: "create",
+        summary: "Create a task",
+        method: Method::Post,
+        path: "/v1/tasks",
+        level: Level::Write,
+        speaker: Speaker::Anyone,
+        hints: Hints::ADDS,
+        columns: &["id", "badge", "stage", "title"],
+    };
+
+    type Answer = TaskView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
+        let project = self.project.clone();
+        let task = self.new_task(call);
+        let aim = Aim::Birth(project, vec![Command::Create(Box::new(task))]);
+        let done = call.submit(aim).await?;
+        call.task_view(&done).await
+    }
+}
+
+impl Create {
+    fn new_task(self, call: &Call) -> NewTask {
+        NewTask {
+            project: self.project,
+            creator: call.caller().principal.clone(),
+            creator_task: call.envelope().pass.as_ref().map(|pass| pass.task),
+            title: self.title,
+            body: self.body,
+            kind: self.kind.unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            labels: self.labels.unwrap_or_default(),
+            parent: self.parent,
+            depends_on: self.depends_on.unwrap_or_default(),
+            assignee: self.assignee,
+            capabilities: self.capabilities.unwrap_or_default(),
+            key: self.key,
+            policy: Policy::default(),
+            contract: None,
+            draft: self.draft.unwrap_or(false),
+            needs_approval: self.needs_approval.unwrap_or(false),
+            start_in: self.stage,
+            start_at: self.start_at.map(|at| at.0),
+        }
+    }
+}
+
+impl Operation for Show {
+    const ABOUT: About = About {
+        noun: "task",
+        verb: "show",
+        summary: "Show a task",
+        method: Method::Get,
+        path: "/v1/tasks/{task}",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "badge", "stage", "title"],
+    };
+
+    type Answer = TaskView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
+        let as_of = call.as_of().await?;
+        let row = call.task(self.task).await?;
+        Ok(Answered::read(TaskView::of(&row, call.engine().now()), as_of))
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "task",
+        verb: "list",
+        summary: "List tasks",
+        method: Method::Get,
+        path: "/v1/tasks",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "badge", "stage", "title"],
+    };
+
+    type Answer = Tasks;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Tasks>, Problem> {
+        let filter = Filter {
+            project: self.project,
+            stage: self.stage,
+            parent: self.parent,
+            ended: self.ended.unwrap_or(false),
+            after: self.after,
+            count_max: usize::from(self.limit.unwrap_or(50)),
+        };
+        let page = call.engine().tasks(&call.caller().tenant, filter).await?;
+        let now = call.engine().now();
+        let items = page.rows.iter().map(|row| TaskView::of(row, now)).collect();
+        Ok(Answered::read(Tasks { items, more: page.more }, call.cursor(page.as_of)))
+    }
+}

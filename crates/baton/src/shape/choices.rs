@@ -1,0 +1,68 @@
+//! The words of the domain's closed lists.
+
+use baton_domain::project::{PassedBy, WorkedBy};
+use baton_domain::run::{BlockKind, Mark, Mode, Purpose, RunResult};
+use baton_domain::task::{Kind, Priority};
+use baton_domain::view::{Badge, Need};
+
+use super::{Shape, Shaped};
+
+/// Gives a closed list its words. A variant without one does not compile.
+macro_rules! choices {
+    ($( $type:ident { $( $variant:ident = $word:literal, )* } )*) => {$(
+        impl Shaped for $type {
+            fn shape() -> Shape {
+                Shape::Choice(&[$($word),*])
+            }
+        }
+
+        impl Word for $type {
+            fn word(&self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word, )*
+                }
+            }
+        }
+    )*};
+}
+
+/// Something that is written as one word.
+pub trait Word {
+    /// The word.
+    fn word(&self) -> &'static str;
+}
+
+choices! {
+    Kind {
+        Story = "story", Bug = "bug", Spike = "spike", Refactor = "refactor", Chore = "chore",
+        Epic = "epic",
+    }
+    Priority { Low = "low", Normal = "normal", High = "high", Urgent = "urgent", }
+    BlockKind {
+        NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
+        Dependency = "dependency", Limit = "limit",
+    }
+    WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
+    PassedBy { Server = "server", Person = "person", }
+    Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
+    RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
+    Mode { Solo = "solo", Supervised = "supervised", }
+    Purpose { Work = "work", Verify = "verify", Merge = "merge", Probe = "probe", }
+    Badge {
+        Draft = "draft", Waiting = "waiting", Queued = "queued", Delayed = "delayed",
+        Running = "running", Silent = "silent", WaitingForInput = "waiting_for_input",
+        Blocked = "blocked", NeedsYou = "needs_you", Verifying = "verifying",
+        InMergeQueue = "in_merge_queue", MergeFailed = "merge_failed", Stopping = "stopping",
+        StopUnverified = "stop_unverified", Frozen = "frozen", Review = "review",
+        Failed = "failed", EndedWithoutResult = "ended_without_result", Done = "done",
+        DoneUnverified = "done_unverified", Abandoned = "abandoned", Superseded = "superseded",
+        Rejected = "rejected", Archived = "archived",
+    }
+    Need {
+        Question = "question", Approval = "approval", Failure = "failure",
+        EndedWithoutResult = "ended_without_result", Silent = "silent",
+        StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
+        Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
+        Review = "review",
+    }
+}

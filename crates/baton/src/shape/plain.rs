@@ -1,0 +1,290 @@
+//! Shapes of plain values: texts, names, numbers, times.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use baton_domain::Refusal;
+use baton_domain::ids::{
+    Account, AttemptId, Capability, ConcurrencyKey, Digest, Label, LineId, NAME_BYTES_MAX,
+    PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId, TenantId,
+};
+use baton_domain::text::Text;
+use baton_domain::time::{Millis, Timestamp};
+use baton_store::Cursor;
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Form, Shape, Shaped};
+
+/// The most that a list or a map may hold where nothing else is said; the domain has bounds of
+/// its own for each.
+const COUNT_MAX: usize = 500;
+
+fn formed(bytes_max: usize, pattern: &'static str, example: &'static str) -> Shape {
+    Shape::Text { bytes_max, form: Some(Form { pattern, example }) }
+}
+
+impl<const MAX: usize> Shaped for Text<MAX> {
+    fn shape() -> Shape {
+        Shape::Text { bytes_max: MAX, form: None }
+    }
+}
+
+impl Shaped for String {
+    fn shape() -> Shape {
+        Shape::Text { bytes_max: 65_536, form: None }
+    }
+}
+
+impl<T: Shaped> Shaped for Option<T> {
+    const OPTIONAL: bool = true;
+
+    fn shape() -> Shape {
+        T::shape()
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: Shaped> Shaped for Vec<T> {
+    fn shape() -> Shape {
+        Shape::List { of: Box::new(T::shape()), count_max: COUNT_MAX }
+    }
+}
+
+impl<T: Shaped> Shaped for BTreeSet<T> {
+    fn shape() -> Shape {
+        Shape::List { of: Box::new(T::shape()), count_max: COUNT_MAX }
+    }
+}
+
+impl<K, T: Shaped> Shaped for BTreeMap<K, T> {
+    fn shape() -> Shape {
+        Shape::Map { of: Box::new(T::shape()), count_max: COUNT_MAX }
+    }
+}
+
+impl Shaped for bool {
+    fn shape() -> Shape {
+        Shape::Flag
+    }
+}
+
+impl Shaped for Value {
+    fn shape() -> Shape {
+        Shape::Json
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty = $max:expr;)*) => {$(
+        impl Shaped for $type {
+            fn shape() -> Shape {
+                Shape::Number { min: 0, max: $max }
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u8 = u64::from(u8::MAX);
+    u16 = u64::from(u16::MAX);
+    u32 = u64::from(u32::MAX);
+    // What JavaScript can count without losing one.
+    u64 = (1 << 53) - 1;
+}
+
+macro_rules! named {
+    ($($type:ty = $bytes_max:expr, $example:literal;)*) => {$(
+        impl Shaped for $type {
+            fn shape() -> Shape {
+                formed($bytes_max, "^[a-z0-9][a-z0-9._:/@-]*$", $example)
+            }
+        }
+    )*};
+}
+
+named! {
+    TenantId = NAME_BYTES_MAX, "local";
+    PrincipalId = NAME_BYTES_MAX, "ada";
+    ProjectId = NAME_BYTES_MAX, "shop";
+    StageName = SHORT_NAME_BYTES_MAX, "coding";
+    Capability = SHORT_NAME_BYTES_MAX, "rust";
+    ConcurrencyKey = NAME_BYTES_MAX, "database";
+    Label = NAME_BYTES_MAX, "urgent";
+    Account = NAME_BYTES_MAX, "provider/main";
+    LineId = NAME_BYTES_MAX, "tests";
+}
+
+macro_rules! ids {
+    ($($type:ty = $bytes_max:literal, $pattern:literal, $example:literal;)*) => {$(
+        impl Shaped for $type {
+            fn shape() -> Shape {
+                formed($bytes_max, $pattern, $example)
+            }
+        }
+    )*};
+}
+
+ids! {
+    TaskId = 14, "^T-[1-9][0-9]{0,11}$", "T-128";
+    RunId = 25, "^R-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}$", "R-128.2";
+    AttemptId = 25, "^A-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}$", "A-128.3";
+    RunRef = 25, "^(R-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}|T-[1-9][0-9]{0,11}|mine)$", "R-128.2";
+    Digest = 64, "^[0-9a-f]{64}$",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)$", "2026-11-15T09:30:00Z";
+    Span = 40, "^[0-9]+ *(ms|s|m|h|d)( *[0-9]+ *(ms|s|m|h))*$", "5m";
+    Position = 40, "^[0-9a-f]{1,16}-[0-9]{1,19}$", "5f3a-128";
+}
+
+/// Which run is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum RunRef {
+    /// This one.
+    Run(RunId),
+    /// The live one of this task.
+    Live(TaskId),
+    /// The one that the caller's claim token is for.
+    Mine,
+}
+
+impl FromStr for RunRef {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        if text == "mine" {
+            return Ok(Self::Mine);
+        }
+        let run = text.parse().map(Self::Run);
+        run.or_else(|_| text.parse().map(Self::Live)).map_err(|_: Refusal| {
+            let rule = "must be a run like R-128.2, a task like T-128 for its live run, or `mine`";
+            Refusal::Invalid { field: "run".into(), rule: rule.into() }
+        })
+    }
+}
+
+impl fmt::Display for RunRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(run) => run.fmt(f),
+            Self::Live(task) => task.fmt(f),
+            Self::Mine => f.write_str("mine"),
+        }
+    }
+}
+
+/// A point in time, written as people and programs both read it: RFC 3339, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct When(pub Timestamp);
+
+impl FromStr for When {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let instant: Result<jiff::Timestamp, _> = text.parse();
+        instant.map(|instant| Self(Timestamp(instant.as_millisecond()))).map_err(|_| {
+            let rule = "must be a time like 2026-11-15T09:30:00Z";
+            Refusal::Invalid { field: "time".into(), rule: rule.into() }
+        })
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0.0) {
+            Ok(instant) => write!(f, "{instant:.3}"),
+            // Beyond the years that can be written; no clock shows them.
+            Err(_) => f.write_str("9999-12-30T22:00:00.000Z"),
+        }
+    }
+}
+
+/// A length of time, like `90s`, `5m` or `1h 30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(pub Millis);
+
+impl FromStr for Span {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let refusal = || {
+            let rule = "must be a length of time like 90s, 5m or 1h 30m";
+            Refusal::Invalid { field: "length".into(), rule: rule.into() }
+        };
+        // Days are no fixed length to a calendar; here a day is 24 hours.
+        let (days, rest) = match text.split_once('d') {
+            Some((days, rest)) => (days.trim().parse().map_err(|_| refusal())?, rest.trim()),
+            None => (0, text.trim()),
+        };
+        let mut millis = u64::checked_mul(days, 86_400_000).ok_or_else(refusal)?;
+        if !rest.is_empty() {
+            let length: SignedDuration = rest.parse().map_err(|_| refusal())?;
+            let length = u64::try_from(length.as_millis()).map_err(|_| refusal())?;
+            millis = millis.checked_add(length).ok_or_else(refusal)?;
+        }
+        Ok(Self(Millis(millis)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = i64::try_from(self.0.0).unwrap_or(i64::MAX);
+        write!(f, "{:#}", SignedDuration::from_millis(length))
+    }
+}
+
+/// A place in the events of a tenant; opaque to callers, dead after a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Position(pub Cursor);
+
+impl FromStr for Position {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let read = || {
+            let (incarnation, position) = text.split_once('-')?;
+            let incarnation = u64::from_str_radix(incarnation, 16).ok()?;
+            let cursor = Self(Cursor { incarnation, position: position.parse().ok()? });
+            (cursor.to_string() == text).then_some(cursor)
+        };
+        read().ok_or_else(|| {
+            let rule = "must be a cursor from an earlier answer (`as_of`)";
+            Refusal::Invalid { field: "cursor".into(), rule: rule.into() }
+        })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{}", self.0.incarnation, self.0.position)
+    }
+}
+
+macro_rules! written_as_text {
+    ($($type:ty),*) => {$(
+        impl TryFrom<String> for $type {
+            type Error = Refusal;
+
+            fn try_from(text: String) -> Result<Self, Refusal> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
+written_as_text!(RunRef, When, Span, Position);

@@ -1,0 +1,41 @@
+//! Records are written once: as a struct whose sentences are its documentation everywhere.
+
+/// Declares structs that go over the wire, with their shapes.
+macro_rules! record {
+    ($(
+        $(#[doc = $doc:literal])*
+        pub struct $name:ident {
+            $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )*
+        }
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $(
+                $(#[doc = $field_doc])*
+                #[serde(skip_serializing_if = "crate::shape::Shaped::is_absent")]
+                pub $field: $type,
+            )*
+        }
+
+        impl crate::shape::Shaped for $name {
+            fn shape() -> crate::shape::Shape {
+                crate::shape::Shape::Record(crate::shape::Record {
+                    name: stringify!($name),
+                    doc: concat!($($doc),*).trim().to_owned(),
+                    fields: vec![$(
+                        crate::shape::Field {
+                            name: stringify!($field),
+                            doc: concat!($($field_doc),*).trim().to_owned(),
+                            shape: <$type as crate::shape::Shaped>::shape(),
+                            required: !<$type as crate::shape::Shaped>::OPTIONAL,
+                        },
+                    )*],
+                })
+            }
+        }
+    )*};
+}
+
+pub(crate) use record;
