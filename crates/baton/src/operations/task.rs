@@ -9,7 +9,8 @@ use baton_domain::ids::{
 use baton_domain::policy::Policy;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Body, Title};
-use baton_store::{Aim, Filter};
+use baton_store::read::Column;
+use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
@@ -78,8 +79,8 @@ record! {
     pub struct Tasks {
         /// In the order of their numbers.
         items: Vec<TaskView>,
-        /// Whether there are more after the last one.
-        more: bool,
+        /// Where to go on: give it as `after`. Absent at the end; a page may be short and have it.
+        next: Option<TaskId>,
     }
 }
 
@@ -149,9 +150,8 @@ impl Operation for Show {
     type Answer = TaskView;
 
     async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let as_of = call.as_of().await?;
-        let row = call.task(self.task).await?;
-        Ok(Answered::read(TaskView::of(&row, call.engine().now()), as_of))
+        let Told { what: row, as_of } = call.look_at(self.task).await?;
+        Ok(Answered::read(TaskView::of(&row, call.engine().now()), call.cursor(as_of)))
     }
 }
 
@@ -173,15 +173,16 @@ impl Operation for List {
     async fn perform(self, call: &Call) -> Result<Answered<Tasks>, Problem> {
         let filter = Filter {
             project: self.project,
-            stage: self.stage,
+            stage: self.stage.map(Column::Working),
             parent: self.parent,
             ended: self.ended.unwrap_or(false),
             after: self.after,
             count_max: usize::from(self.limit.unwrap_or(50)),
+            ..Filter::default()
         };
         let page = call.engine().tasks(&call.caller().tenant, filter).await?;
         let now = call.engine().now();
         let items = page.rows.iter().map(|row| TaskView::of(row, now)).collect();
-        Ok(Answered::read(Tasks { items, more: page.more }, call.cursor(page.as_of)))
+        Ok(Answered::read(Tasks { items, next: page.next }, call.cursor(page.as_of)))
     }
 }
