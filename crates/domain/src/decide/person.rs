@@ -57,11 +57,6 @@ fn nothing() -> Decided {
 }
 
 fn edit(flow: &Flow, patch: &Patch) -> Decided {
-    if let Some(expected) = patch.if_version
-        && expected != flow.version
-    {
-        return Err(Refusal::VersionChanged { version: flow.version });
-    }
     if let Some(policy) = &patch.policy {
         policy.check()?;
     }
@@ -75,8 +70,7 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     if patch.capabilities.as_ref().is_some_and(|list| list.len() > CAPABILITIES_MAX) {
         return Err(Refusal::too_many("capabilities", CAPABILITIES_MAX));
     }
-    let plain = Patch { if_version: None, ..patch.clone() };
-    if plain == Patch::default() {
+    if *patch == Patch::default() {
         return nothing();
     }
     let lifted = patch.policy.is_some_and(|policy| {
@@ -87,7 +81,7 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
             Cap::Tries => policy.tries_max > tally.tries,
         })
     });
-    let mut events = vec![Event::Edited { patch: Box::new(plain) }];
+    let mut events = vec![Event::Edited { patch: Box::new(patch.clone()) }];
     if lifted {
         events.push(Event::Requeued { why: Requeue::CapRaised, reason: None });
     }
