@@ -124,6 +124,12 @@ impl Waiters {
         self.lock().of.values().map(BTreeMap::len).sum()
     }
 
+    /// How many of this tenant wait.
+    #[must_use]
+    pub fn len_of(&self, tenant: &TenantId) -> usize {
+        self.lock().of.get(tenant).map_or(0, BTreeMap::len)
+    }
+
     /// Whether nobody waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,9 +1,11 @@
 //! The words of the domain's closed lists.
 
+use baton_domain::command::Clear;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Kind, Priority};
 use baton_domain::view::{Badge, Need};
+use baton_store::order::Kind as Caller;
 
 use super::{Shape, Shaped};
 
@@ -41,6 +43,10 @@ choices! {
     BlockKind {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
+    }
+    Clear { Body = "body", Assignee = "assignee", }
+    Caller {
+        Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
     }
     WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
     PassedBy { Server = "server", Person = "person", }
