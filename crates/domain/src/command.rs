@@ -292,8 +292,8 @@ pub enum Supervisor {
     Report(Sight),
     /// It cost something.
     Spend {
-        /// Millionths of a currency unit since the last report.
-        micros: u64,
+        /// Millionths of a currency unit that the attempt has cost so far: told twice, it counts once.
+        total_micros: u64,
     },
     /// The agent took too long, and is being stopped.
     TimedOut(Deadline),

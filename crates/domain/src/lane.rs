@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Account, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
-use crate::pool::{PoolName, Take};
+use crate::ids::{
+    Account, AttemptId, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId,
+};
+use crate::pool::{PoolName, Pools, Take, bar};
 use crate::project::Project;
+use crate::refusal::Refusal;
 use crate::run::{BlockKind, Idle, Mode, RunState, Why};
 use crate::task::{Flow, Priority};
 use crate::time::{Millis, Timestamp};
@@ -189,10 +192,34 @@ impl Lane {
             .chain(self.ancestors.iter().map(|task| PoolName::Tree(*task)))
     }
 
+    /// Everything that must admit a claim from this lane, and how much of it: what must only be open
+    /// is asked for nothing, and whoever reserves no money may still not spend what is spent already.
+    pub fn asks(&self, claimant: &Claimant) -> impl Iterator<Item = Take> {
+        let open = self.gates().map(|pool| Take { pool, amount: 0 });
+        let unreserved = self.ancestors.iter().filter(|_| self.budget_micros == 0);
+        let solvent = unreserved.map(|task| Take { pool: PoolName::Budget(*task), amount: 1 });
+        open.chain(self.takes(claimant)).chain(solvent)
+    }
+
     /// The place of a task in the order of all lanes: its age, and a head start for its priority.
     #[must_use]
     pub fn rank(&self, ready_at: Timestamp) -> Timestamp {
         ready_at - self.priority.head_start()
+    }
+}
+
+impl Claimant {
+    /// Why the claimer would get nothing whatever there is: its own limits, or those of its account.
+    pub fn own_bar(
+        &self,
+        pools: &Pools,
+        now: Timestamp,
+        held: impl FnOnce() -> Option<AttemptId>,
+    ) -> Option<Refusal> {
+        let account = self.account.clone().map(PoolName::Account);
+        let own = [PoolName::Holder(self.principal.clone())].into_iter().chain(account);
+        let mut asks = own.map(|pool| Take { pool, amount: 1 });
+        asks.find_map(|ask| bar(pools, &ask, now)).map(|refusal| refusal.naming(held))
     }
 }
 

@@ -77,7 +77,7 @@ fn join(waiters: &Arc<Waiters>, name: &str, stage: Option<&str>) -> Ticket {
 
 fn full(name: &str) -> Refusal {
     let own = PoolName::Holder(PrincipalId::new(name).expect("a plain word is a name"));
-    Refusal::PoolFull { pool: own.to_string(), held: None }
+    Refusal::HolderFull { pool: own.to_string(), held: None }
 }
 
 fn woken(tickets: &[&Ticket]) -> Vec<bool> {
@@ -176,7 +176,7 @@ fn a_limit_that_all_share_wakes_nobody_else() {
     let mut first = join(&waiters, "first", None);
     let second = join(&waiters, "second", None);
     let shared = lane("coding").takes(&claimant("first", None)).swap_remove(0).pool;
-    let full = Refusal::PoolFull { pool: shared.to_string(), held: None };
+    let full = Refusal::PoolFull { pool: shared.to_string() };
     let paused = Refusal::Paused { pool: PoolName::Scheduler.to_string() };
     for refusal in [full, paused, Refusal::NothingClaimable] {
         ring(&waiters, "coding");
