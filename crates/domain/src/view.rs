@@ -181,7 +181,7 @@ impl Held {
         }
     }
 
-    fn is_silent(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_silent(&self, now: Timestamp) -> bool {
         self.mode == Mode::Solo && now.since(self.active_at) >= SILENT_AFTER
     }
 

@@ -5,6 +5,7 @@ mod bounds;
 mod cast;
 mod deadlines;
 mod edges;
+mod explaining;
 mod finishing;
 mod flows;
 mod history;
