@@ -69,6 +69,7 @@ choices! {
         EndedWithoutResult = "ended_without_result", Silent = "silent",
         StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
         Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
+        ChildrenUndone = "children_undone",
         Review = "review",
     }
 }

@@ -110,6 +110,7 @@ fn since(flow: &Flow, need: Need) -> (Option<Timestamp>, Lookup) {
             }
         }
         Need::Silent => (held(flow).map(|held| held.active_at + SILENT_AFTER), Lookup::Nothing),
+        Need::ChildrenUndone => (None, Lookup::Nothing),
         Need::StopUnverified => (held(flow).map(|held| held.active_at), Lookup::Nothing),
         Need::Starved => {
             let run = flow.run.as_ref();
@@ -139,6 +140,7 @@ fn otherwise(flow: &Flow, need: Need) -> (&'static str, Option<Timestamp>) {
         | Need::Recurring
         | Need::Input
         | Need::DependencyFailed
+        | Need::ChildrenUndone
         | Need::Review => ("nothing: it waits for as long as nobody acts", None),
     }
 }
@@ -159,6 +161,7 @@ fn command(flow: &Flow, need: Need) -> String {
             Some(on) => format!("baton task undepend {task} {on}"),
             None => format!("baton task explain {task}"),
         },
+        Need::ChildrenUndone => format!("baton task close {task} --reason \"…\""),
         Need::Review => format!("baton task unhold {task} --reason \"…\""),
     }
 }
