@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use crate::operation::Entry;
 
 mod project;
+mod recent;
 mod run;
 mod task;
 
@@ -15,8 +16,28 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Create>(),
         Entry::of::<task::Show>(),
         Entry::of::<task::List>(),
+        Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),
+        Entry::of::<run::Begin>(),
+        Entry::of::<run::Show>(),
+        Entry::of::<run::List>(),
+        Entry::of::<run::Heartbeat>(),
+        Entry::of::<run::Progress>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<run::Ask>(),
+        Entry::of::<run::Answer>(),
+        Entry::of::<run::Receive>(),
+        Entry::of::<run::Block>(),
+        Entry::of::<run::Unblock>(),
+        Entry::of::<run::Wait>(),
+        Entry::of::<run::Release>(),
+        Entry::of::<run::Complete>(),
+        Entry::of::<run::Fail>(),
+        Entry::of::<run::Cancel>(),
+        Entry::of::<run::Retry>(),
+        Entry::of::<run::Handoff>(),
+        Entry::of::<run::ForceRelease>(),
+        Entry::of::<run::ForceFail>(),
     ]
 });
 
