@@ -2,11 +2,25 @@
 //! people ask for first.
 
 mod attempt;
+mod contract;
+mod event;
 mod handoff;
+mod inbox;
+mod policy;
+mod pool;
+mod project;
 mod run;
+mod stats;
 mod task;
 
 pub use attempt::{AttemptView, CheckpointView, ReceiptView};
+pub use contract::{ContractLine, LineKind};
+pub use event::{ActorView, EventView};
 pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room};
+pub use inbox::{InboxItem, Lookup};
+pub use policy::PolicyView;
+pub use pool::{PauseView, PoolView};
+pub use project::{ProjectView, StageView};
 pub use run::{AnswerView, BlockView, LeaseView, QuestionView, RunView};
-pub use task::{ContractLine, TaskView};
+pub use stats::{ColumnView, HealthView, StatsView, TroubleView};
+pub use task::{TaskView, stage_word};

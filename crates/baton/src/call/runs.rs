@@ -104,11 +104,10 @@ impl Call {
         })
     }
 
-    /// A task of the caller's tenant, and how far the events were when it was read.
+    /// A task of the caller's tenant, and where to follow the events from.
     pub async fn told(&self, id: TaskId) -> Result<(TaskRow, Cursor), Problem> {
-        let told = self.engine.task(&self.caller.tenant, id).await?;
-        let row = told.what.ok_or_else(Problem::not_found)?;
-        Ok((row, self.cursor(told.as_of)))
+        let told = self.look_at(id).await?;
+        Ok((told.what, self.cursor(told.as_of)))
     }
 
     /// A run of the caller's tenant.

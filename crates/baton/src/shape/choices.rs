@@ -1,10 +1,12 @@
 //! The words of the domain's closed lists.
 
+use baton_domain::command::Clear;
 use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Certainty, Death, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Kind, Priority};
 use baton_domain::view::{Badge, Need};
+use baton_store::order::Kind as Caller;
 use baton_store::read::RunWord;
 
 use super::{Shape, Shaped};
@@ -43,6 +45,10 @@ choices! {
     BlockKind {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
+    }
+    Clear { Body = "body", Assignee = "assignee", }
+    Caller {
+        Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
     }
     WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
     PassedBy { Server = "server", Person = "person", }
@@ -84,6 +90,7 @@ choices! {
         EndedWithoutResult = "ended_without_result", Silent = "silent",
         StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
         Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
+        ChildrenUndone = "children_undone",
         Review = "review",
     }
 }
