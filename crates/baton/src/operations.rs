@@ -4,11 +4,16 @@ use std::sync::LazyLock;
 
 use crate::operation::Entry;
 
+mod attempt;
 mod backlog;
+mod bulk;
+mod checkpoint;
 mod event;
+mod history;
 mod inbox;
 mod pool;
 mod project;
+mod receipt;
 mod recent;
 mod run;
 mod scheduler;
@@ -64,6 +69,12 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Handoff>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
+        Entry::of::<checkpoint::List>(),
+        Entry::of::<checkpoint::Show>(),
+        Entry::of::<attempt::List>(),
+        Entry::of::<attempt::Show>(),
+        Entry::of::<receipt::List>(),
+        Entry::of::<receipt::Show>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
@@ -72,6 +83,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<scheduler::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
+        Entry::of::<bulk::Submit>(),
     ]
 });
 
