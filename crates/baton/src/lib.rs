@@ -21,6 +21,7 @@ pub mod operation;
 pub mod operations;
 pub mod problem;
 pub mod shape;
+pub mod surface;
 pub mod tokens;
 pub mod views;
 pub mod waiters;

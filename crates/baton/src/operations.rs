@@ -46,6 +46,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Depend>(),
         Entry::of::<task::Undepend>(),
         Entry::of::<task::Tree>(),
+        Entry::of::<task::Explain>(),
         Entry::of::<backlog::List>(),
         Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),

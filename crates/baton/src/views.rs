@@ -4,6 +4,7 @@
 mod attempt;
 mod contract;
 mod event;
+mod explain;
 mod handoff;
 mod inbox;
 mod policy;
@@ -16,6 +17,7 @@ mod task;
 pub use attempt::{AttemptView, CheckpointView, ReceiptView};
 pub use contract::{ContractLine, LineKind};
 pub use event::{ActorView, EventView};
+pub use explain::CauseView;
 pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room};
 pub use inbox::{InboxItem, Lookup};
 pub use policy::PolicyView;
