@@ -4,11 +4,17 @@ use std::sync::LazyLock;
 
 use crate::operation::Entry;
 
+mod attempt;
 mod backlog;
+mod bulk;
+mod checkpoint;
 mod event;
+mod history;
 mod inbox;
 mod pool;
 mod project;
+mod receipt;
+mod recent;
 mod run;
 mod scheduler;
 mod stats;
@@ -42,8 +48,34 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Tree>(),
         Entry::of::<task::Explain>(),
         Entry::of::<backlog::List>(),
+        Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),
+        Entry::of::<run::Begin>(),
+        Entry::of::<run::Show>(),
+        Entry::of::<run::List>(),
+        Entry::of::<run::Heartbeat>(),
+        Entry::of::<run::Progress>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<run::Ask>(),
+        Entry::of::<run::Answer>(),
+        Entry::of::<run::Receive>(),
+        Entry::of::<run::Block>(),
+        Entry::of::<run::Unblock>(),
+        Entry::of::<run::Wait>(),
+        Entry::of::<run::Release>(),
+        Entry::of::<run::Complete>(),
+        Entry::of::<run::Fail>(),
+        Entry::of::<run::Cancel>(),
+        Entry::of::<run::Retry>(),
+        Entry::of::<run::Handoff>(),
+        Entry::of::<run::ForceRelease>(),
+        Entry::of::<run::ForceFail>(),
+        Entry::of::<checkpoint::List>(),
+        Entry::of::<checkpoint::Show>(),
+        Entry::of::<attempt::List>(),
+        Entry::of::<attempt::Show>(),
+        Entry::of::<receipt::List>(),
+        Entry::of::<receipt::Show>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
@@ -52,6 +84,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<scheduler::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
+        Entry::of::<bulk::Submit>(),
     ]
 });
 
