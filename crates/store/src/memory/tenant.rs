@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::command::Command;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{Project, RecordScene};
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     pub(super) flow: Arc<Flow>,
     pub(super) brief: Brief,
     pub(super) lease: Option<Lease>,
-    pub(super) history: Vec<Record>,
+    pub(super) history: Vec<Past>,
 }
 
 /// A request that was carried out, and what is needed to answer it again.

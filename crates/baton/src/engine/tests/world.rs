@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
@@ -232,7 +232,7 @@ impl Store for Flawed {
         self.model.tasks(tenant, filter)
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Past>> {
         self.model.history(tenant, id)
     }
 
