@@ -49,7 +49,7 @@ pub trait Store: Send + Sync {
         &'a self,
         tenant: &'a TenantId,
         id: TaskId,
-    ) -> Answer<'a, Vec<baton_domain::history::Record>>;
+    ) -> Answer<'a, Vec<baton_domain::history::Past>>;
 
     /// Entries after a cursor, in the order in which they were committed, without gaps.
     fn entries<'a>(

@@ -10,7 +10,7 @@ mod turn;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
@@ -132,7 +132,7 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.read(tenant, |own| own.page(&filter))) })
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Past>> {
         let of_task = move |own: &Tenant| own.tasks.get(&id).map(|kept| kept.history.clone());
         Box::pin(async move { Ok(self.read(tenant, of_task).unwrap_or_default()) })
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::project::Project;
 use baton_domain::time::{Millis, Timestamp};
@@ -347,7 +347,7 @@ impl Store for SqliteStore {
         self.read(move |conn| reads::tasks(conn, &tenant, &filter))
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Past>> {
         let tenant = tenant.clone();
         self.read(move |conn| reads::history(conn, &tenant, id))
     }

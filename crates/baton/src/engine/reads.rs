@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
@@ -35,7 +35,7 @@ impl Engine {
     }
 
     /// What the history of a task keeps, oldest first.
-    pub async fn history(&self, tenant: &TenantId, id: TaskId) -> Result<Vec<Record>, Error> {
+    pub async fn history(&self, tenant: &TenantId, id: TaskId) -> Result<Vec<Past>, Error> {
         self.store.history(tenant, id).await
     }
 

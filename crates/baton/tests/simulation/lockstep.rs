@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::project::Project;
@@ -210,7 +210,7 @@ impl Store for Lockstep {
         ready(now(self.inner().tasks(tenant, filter)))
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
+    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Past>> {
         ready(now(self.inner().history(tenant, id)))
     }
 

@@ -1,6 +1,6 @@
 //! Everything that the writer writes. Statements are prepared once; nothing here decides.
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{Nonce, PrincipalId, ProjectId, TaskId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::Project;
@@ -249,20 +249,20 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Record) -> Sql<()> {
+    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Past) -> Sql<()> {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
-            Record::Attempt(row) => self.run(
+            Past::Attempt(row) => self.run(
                 "INSERT INTO attempts (tenant, task, number, version, principal, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![tenant, task, row.number, version, row.holder.as_str(), json(row)],
             ),
-            Record::Run(row) => self.run(
+            Past::Run(row) => self.run(
                 "INSERT INTO runs (tenant, task, number, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![tenant, task, row.number, version, json(row)],
             ),
-            Record::Checkpoint(row) => self.run(
+            Past::Checkpoint(row) => self.run(
                 "INSERT INTO checkpoints (tenant, task, number, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![tenant, task, row.number, version, json(row)],
@@ -280,7 +280,12 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0), int(on.0)])
     }
 
+    /// Writes a pool, or forgets one that says nothing any more.
     pub(super) fn pool(&mut self, tenant: i64, name: &PoolName, pool: &Pool) -> Sql<()> {
+        if pool.is_idle() {
+            let sql = "DELETE FROM pools WHERE tenant = ?1 AND name = ?2";
+            return self.run(sql, params![tenant, json(name)]);
+        }
         self.run(
             "INSERT INTO pools (tenant, name, body) VALUES (?1, ?2, ?3)
              ON CONFLICT (tenant, name) DO UPDATE SET body = excluded.body",

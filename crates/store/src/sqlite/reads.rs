@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use baton_domain::history::{AttemptRecord, CheckpointRecord, Record, RunRecord};
+use baton_domain::history::{AttemptRecord, CheckpointRecord, Past, RunRecord};
 use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::project::Project;
 use baton_domain::task::Flow;
@@ -195,7 +195,7 @@ pub(super) fn history(
     conn: &Connection,
     tenant_name: &TenantId,
     id: TaskId,
-) -> Result<Vec<Record>, Error> {
+) -> Result<Vec<Past>, Error> {
     let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
     // What came with one entry came in this order.
     let sql = "SELECT version, 1 AS sort, body FROM checkpoints WHERE tenant = ?1 AND task = ?2
@@ -206,9 +206,9 @@ pub(super) fn history(
     let rows = found.query_map(params![key, int(id.0), int(PAGE_MAX as u64)], |row| {
         let body = row.get_ref(2)?.as_str()?;
         Ok(match row.get::<_, i64>(1)? {
-            1 => Record::Checkpoint(parse::<CheckpointRecord>(body)?),
-            2 => Record::Attempt(parse::<AttemptRecord>(body)?),
-            _ => Record::Run(parse::<RunRecord>(body)?),
+            1 => Past::Checkpoint(parse::<CheckpointRecord>(body)?),
+            2 => Past::Attempt(parse::<AttemptRecord>(body)?),
+            _ => Past::Run(parse::<RunRecord>(body)?),
         })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)

@@ -8,7 +8,7 @@ use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::reaction::{Cause, Reaction};
 use baton_domain::run::{Death, Mark, Why};
-use baton_domain::task::Hold;
+use baton_domain::task::{Ending, Hold};
 use baton_domain::time::Millis;
 
 use crate::cast::{
@@ -95,6 +95,7 @@ pub fn people() -> Vec<Row> {
         row("review", |_| says(hold(Hold::Review, true))),
         row("unreview", |_| says(hold(Hold::Review, false))),
         row("close", |_| says(abandon())),
+        row("close as done", |_| says(Person::Close(Ending::Done { verified: false }))),
         row("archive", |_| says(Person::Archive)),
         row("depend", |c| says(Person::Depend { on: c.other, wait: true })),
         row("depend no more", |c| says(Person::Depend { on: c.other, wait: false })),
@@ -172,7 +173,7 @@ pub fn supervisors() -> Vec<Row> {
     vec![
         row("renew", |c| supervisor(c, Supervisor::Renew { lease: None })),
         row("report", |c| supervisor(c, Supervisor::Report(Sight::Streaming))),
-        row("spend", |c| supervisor(c, Supervisor::Spend { micros: 5 })),
+        row("spend", |c| supervisor(c, Supervisor::Spend { total_micros: 5 })),
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
         row("timed out, input", |c| supervisor(c, Supervisor::TimedOut(Deadline::UserInput))),
         row("exited", |c| supervisor(c, Supervisor::Exited)),
@@ -196,7 +197,7 @@ pub fn supervisors() -> Vec<Row> {
         later("expired: proof", Millis::hours(25), |c| supervisor(c, proved())),
         row("nobody: spend", |_| {
             let nobody = Proof::Token { attempt: 0, nonce: Nonce(0) };
-            Command::Supervisor(nobody, Supervisor::Spend { micros: 5 })
+            Command::Supervisor(nobody, Supervisor::Spend { total_micros: 5 })
         }),
         lines("verdict, holds", |c| Command::Verifier(c.proof(), verdict(true, c.world.now))),
         lines("verdict, fails", |c| Command::Verifier(c.proof(), verdict(false, c.world.now))),
