@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod call;
 pub mod chance;
+pub mod changes;
 pub mod cli;
 pub mod clock;
 pub mod clockwork;
@@ -20,6 +21,7 @@ pub mod operation;
 pub mod operations;
 pub mod problem;
 pub mod shape;
+pub mod surface;
 pub mod tokens;
 pub mod views;
 pub mod waiters;

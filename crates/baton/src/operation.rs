@@ -261,10 +261,43 @@ impl About {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 
+    /// The status that REST answers with when all went well: a POST that adds something made it.
+    #[must_use]
+    pub fn success(&self) -> u16 {
+        if self.method == Method::Post && self.hints == Hints::ADDS { 201 } else { 200 }
+    }
+
     /// Whether it changes anything.
     #[must_use]
     pub fn changes(&self) -> bool {
         self.method != Method::Get
+    }
+}
+
+impl Speaker {
+    /// The word for who may ask.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Anyone => "anyone",
+            Self::Person => "person",
+            Self::Agent => "agent",
+            Self::Supervisor => "supervisor",
+        }
+    }
+}
+
+impl Hints {
+    /// The words for what is so, in the order in which agent programs list them.
+    #[must_use]
+    pub fn words(self) -> Vec<&'static str> {
+        let all = [
+            (self.read_only, "reads"),
+            (self.destructive, "destructive"),
+            (self.idempotent, "idempotent"),
+            (self.open_world, "reaches beyond"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect()
     }
 }
 

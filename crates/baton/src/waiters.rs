@@ -123,6 +123,20 @@ impl Waiters {
         self.lock().of.values().map(BTreeMap::len).sum()
     }
 
+    /// How many of this tenant wait.
+    #[must_use]
+    pub fn len_of(&self, tenant: &TenantId) -> usize {
+        self.lock().of.get(tenant).map_or(0, BTreeMap::len)
+    }
+
+    /// Who of this tenant waits, and for what.
+    #[must_use]
+    pub fn staff(&self, tenant: &TenantId) -> Vec<Claimant> {
+        let queues = self.lock();
+        let places = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
+        places.map(|place| place.claimant.clone()).collect()
+    }
+
     /// Whether nobody waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -185,9 +185,6 @@ pub enum Person {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Patch {
-    /// Only if the task is still at this version.
-    #[serde(skip_serializing)]
-    pub if_version: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Title>,
     #[serde(skip_serializing_if = "Option::is_none")]

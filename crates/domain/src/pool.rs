@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -206,5 +207,30 @@ impl fmt::Display for PoolName {
             Self::Account(account) => write!(f, "account {account}"),
             Self::Budget(task) => write!(f, "budget {task}"),
         }
+    }
+}
+
+/// Reads what `Display` writes, and nothing else: a pool has one spelling.
+impl FromStr for PoolName {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let words: Vec<_> = text.split(' ').collect();
+        let name = match *words.as_slice() {
+            ["scheduler"] => Self::Scheduler,
+            ["project", project] => Self::Project(project.parse()?),
+            ["stage", project, stage] => Self::Stage(project.parse()?, stage.parse()?),
+            ["tree", task] => Self::Tree(task.parse()?),
+            ["holder", holder] => Self::Holder(holder.parse()?),
+            ["key", project, key] => Self::Key(project.parse()?, key.parse()?),
+            ["account", account] => Self::Account(account.parse()?),
+            ["budget", task] => Self::Budget(task.parse()?),
+            _ => {
+                let rule = "must be `scheduler`, `project P`, `stage P S`, `tree T-1`, `holder H`, \
+                            `key P K`, `account A` or `budget T-1`";
+                return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
+            }
+        };
+        Ok(name)
     }
 }

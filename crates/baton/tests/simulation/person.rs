@@ -166,9 +166,8 @@ fn anything(world: &mut World<'_>, flow: &Flow, tasks: &[TaskId]) -> Person {
         _ => {
             let policy = raised(flow.policy);
             let capabilities = chance.chance(0.2).then(|| [].into());
-            let if_version = chance.chance(0.2).then_some(flow.version);
             let policy = chance.chance(0.7).then_some(policy);
-            Person::Edit(Box::new(Patch { if_version, policy, capabilities, ..Patch::default() }))
+            Person::Edit(Box::new(Patch { policy, capabilities, ..Patch::default() }))
         }
     }
 }

@@ -58,11 +58,6 @@ fn nothing() -> Decided {
 }
 
 fn edit(flow: &Flow, patch: &Patch) -> Decided {
-    if let Some(expected) = patch.if_version
-        && expected != flow.version
-    {
-        return Err(Refusal::VersionChanged { version: flow.version });
-    }
     if let Some(policy) = &patch.policy {
         policy.check()?;
     }
@@ -76,8 +71,7 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
     if patch.capabilities.as_ref().is_some_and(|list| list.len() > CAPABILITIES_MAX) {
         return Err(Refusal::too_many("capabilities", CAPABILITIES_MAX));
     }
-    let plain = Patch { if_version: None, ..patch.clone() };
-    if plain == Patch::default() {
+    if *patch == Patch::default() {
         return nothing();
     }
     let lifted = patch.policy.is_some_and(|policy| {
@@ -90,7 +84,7 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
             Cap::Budget => false,
         })
     });
-    let mut events = vec![Event::Edited { patch: Box::new(plain) }];
+    let mut events = vec![Event::Edited { patch: Box::new(patch.clone()) }];
     if lifted {
         events.push(Event::Requeued { why: Requeue::CapRaised, reason: None });
     }

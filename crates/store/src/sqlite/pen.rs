@@ -252,20 +252,20 @@ impl Pen {
     pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Past) -> Sql<()> {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
-            Past::Attempt(row) => self.run(
-                "INSERT INTO attempts (tenant, task, number, version, principal, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![tenant, task, row.number, version, row.holder.as_str(), json(row)],
+            Record::Attempt(row) => self.run(
+                "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![tenant, task, row.number, row.run, version, row.holder.as_str(), json(row)],
             ),
             Past::Run(row) => self.run(
                 "INSERT INTO runs (tenant, task, number, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![tenant, task, row.number, version, json(row)],
             ),
-            Past::Checkpoint(row) => self.run(
-                "INSERT INTO checkpoints (tenant, task, number, version, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![tenant, task, row.number, version, json(row)],
+            Record::Checkpoint(row) => self.run(
+                "INSERT INTO checkpoints (tenant, task, number, run, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![tenant, task, row.number, row.run, version, json(row)],
             ),
         }
     }

@@ -81,7 +81,6 @@ pub fn people() -> Vec<Row> {
             let contract = Some((one_gate(), digest()));
             edit(Patch { contract, ..Patch::default() })
         }),
-        row("edit stale", |_| edit(Patch { if_version: Some(0), ..Patch::default() })),
         row("expect another run", |_| expect(None, Some(99))),
         row("expect another version", |_| expect(Some(0), None)),
         row("publish", |_| says(Person::Publish)),
