@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
@@ -78,7 +78,7 @@ pub trait Store: Send + Sync {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>>;
+    ) -> Answer<'a, List<Past, HistoryKey>>;
 
     /// Entries after a cursor, in the order in which they were committed, without gaps.
     fn entries<'a>(

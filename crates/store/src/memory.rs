@@ -11,7 +11,7 @@ mod turn;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -188,7 +188,7 @@ impl Store for MemoryStore {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>> {
+    ) -> Answer<'a, List<Past, HistoryKey>> {
         self.answer(tenant, move |own, _| own.history(id, after, count_max))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -73,7 +73,7 @@ impl Engine {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Result<List<Record, HistoryKey>, Error> {
+    ) -> Result<List<Past, HistoryKey>, Error> {
         self.store.history(tenant, id, after, count_max).await
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::PoolName;
@@ -241,7 +241,7 @@ impl Store for Lockstep {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>> {
+    ) -> Answer<'a, List<Past, HistoryKey>> {
         ready(now(self.inner().history(tenant, id, after, count_max)))
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Kept {
     pub(super) brief: Brief,
     pub(super) lease: Option<Lease>,
     /// What it keeps for good, with the version of the entry that it came with.
-    pub(super) history: Vec<(u64, Record)>,
+    pub(super) history: Vec<(u64, Past)>,
 }
 
 /// A request that was carried out, and what is needed to answer it again.

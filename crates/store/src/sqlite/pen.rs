@@ -252,7 +252,7 @@ impl Pen {
     pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Past) -> Sql<()> {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
-            Record::Attempt(row) => self.run(
+            Past::Attempt(row) => self.run(
                 "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![tenant, task, row.number, row.run, version, row.holder.as_str(), json(row)],
@@ -262,7 +262,7 @@ impl Pen {
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![tenant, task, row.number, version, json(row)],
             ),
-            Record::Checkpoint(row) => self.run(
+            Past::Checkpoint(row) => self.run(
                 "INSERT INTO checkpoints (tenant, task, number, run, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![tenant, task, row.number, row.run, version, json(row)],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -77,7 +77,7 @@ impl Store for SqliteStore {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>> {
+    ) -> Answer<'a, List<Past, HistoryKey>> {
         let tenant = tenant.clone();
         self.read(move |conn| runs::history(conn, &tenant, id, after, count_max))
     }

@@ -230,7 +230,7 @@ impl World {
         row.expect("reading works").what.expect("the task is there")
     }
 
-    pub async fn history(&self, task: TaskId) -> Vec<Record> {
+    pub async fn history(&self, task: TaskId) -> Vec<Past> {
         let mut records = vec![];
         let mut after = None;
         loop {

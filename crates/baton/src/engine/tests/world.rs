@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
@@ -263,7 +263,7 @@ impl Store for Flawed {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>> {
+    ) -> Answer<'a, List<Past, HistoryKey>> {
         self.model.history(tenant, id, after, count_max)
     }
 
