@@ -74,6 +74,7 @@ CREATE TABLE attempts (
     tenant    INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     number    INTEGER NOT NULL,
+    run       INTEGER NOT NULL,
     version   INTEGER NOT NULL,
     principal TEXT NOT NULL,
     body      TEXT NOT NULL,
@@ -84,6 +85,7 @@ CREATE TABLE checkpoints (
     tenant  INTEGER NOT NULL,
     task    INTEGER NOT NULL,
     number  INTEGER NOT NULL,
+    run     INTEGER NOT NULL,
     version INTEGER NOT NULL, -- of the entry that it came with
     body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task, number)

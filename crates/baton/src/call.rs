@@ -179,8 +179,8 @@ impl Call {
 
     /// A task of the caller's tenant.
     pub async fn task(&self, id: TaskId) -> Result<TaskRow, Problem> {
-        let row = self.engine.task(&self.caller.tenant, id).await?;
-        row.ok_or_else(Problem::not_found)
+        let told = self.engine.task(&self.caller.tenant, id).await?;
+        told.what.ok_or_else(Problem::not_found)
     }
 
     /// A place in the events of the caller's tenant.

@@ -5,9 +5,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_store::Clock;
 use baton_store::chain::SigningKey;
 use baton_store::sqlite::{OpenError, Options, SqliteStore};
+use baton_store::{Clock, Store};
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;

@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod call;
 pub mod chance;
+pub mod changes;
 pub mod cli;
 pub mod clock;
 pub mod clockwork;

@@ -17,14 +17,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::history::Record;
+use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::lane::Lane;
+use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::refusal::Refusal;
 
 pub use clock::Clock;
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
-pub use read::{Cursor, Entry, Filter, Health, Page, PoolRow, TaskRow};
+pub use read::{
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
+    Stats, TaskRow, Told,
+};
 pub use ruling::Judge;
 
 /// What a store answers with, later.
@@ -38,18 +43,42 @@ pub trait Store: Send + Sync {
     /// Carries out an order, whole or not at all.
     fn submit(&self, order: Order) -> Answer<'_, Committed>;
 
+    /// Which life of the store this is; a restored one has another, and what was handed out in
+    /// the one before is dead.
+    fn incarnation(&self) -> u64;
+
+    /// Which installation this is, for as long as its data live: a restore begins another life of
+    /// the same installation, so that it knows the processes and worktrees that it left behind.
+    fn deployment(&self) -> DeploymentId;
+
     /// One task with everything but its history.
-    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>>;
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Told<Option<TaskRow>>>;
 
     /// Tasks by filter, in the order of their numbers.
-    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>>;
+    fn tasks<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: Filter,
+    ) -> Answer<'a, List<TaskRow, TaskId>>;
+
+    /// Runs by filter, live and finished ones, in the order of their numbers.
+    fn runs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: RunFilter,
+    ) -> Answer<'a, List<RunRow, RunId>>;
+
+    /// One run with its attempts and checkpoints.
+    fn run<'a>(&'a self, tenant: &'a TenantId, id: RunId) -> Answer<'a, Told<Option<RunFull>>>;
 
     /// What the history of a task keeps, oldest first.
     fn history<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: TaskId,
-    ) -> Answer<'a, Vec<baton_domain::history::Record>>;
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Answer<'a, List<Record, HistoryKey>>;
 
     /// Entries after a cursor, in the order in which they were committed, without gaps.
     fn entries<'a>(
@@ -66,13 +95,30 @@ pub trait Store: Send + Sync {
         id: TaskId,
         from_version: u64,
         count_max: usize,
-    ) -> Answer<'a, Vec<Entry>>;
+    ) -> Answer<'a, List<Entry, u64>>;
 
-    /// The projects of a tenant.
-    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>>;
+    /// The projects of a tenant, in the order of their names.
+    fn projects<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Answer<'a, List<Arc<Project>, ProjectId>>;
 
-    /// The pools of a tenant that somebody set.
-    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>>;
+    /// The pools of a tenant that somebody set, in the order of their names.
+    fn pools<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Answer<'a, List<PoolRow, PoolName>>;
+
+    /// How many tasks there are, of one project or of all, and in which state.
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        project: Option<ProjectId>,
+    ) -> Answer<'a, Told<Stats>>;
 
     /// How the store is; every figure is an age or a count, so that it cannot lie by being stale.
     fn health(&self) -> Answer<'_, Health>;
@@ -114,7 +160,7 @@ pub enum Error {
     /// The cursor is older than what is kept, or from before a restore.
     #[error("the cursor has expired")]
     CursorExpired {
-        /// The oldest position that is kept.
+        /// Nothing up to this position is kept, and everything after it is.
         floor: u64,
     },
     /// The store is closing, or has met a fault and waits to be started again.

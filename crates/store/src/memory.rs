@@ -3,6 +3,7 @@
 //! One lock over plain maps, and every question is answered by looking at everything. It is no
 //! place for clever code: the other stores are compared with it, answer by answer.
 
+mod reads;
 mod sweep;
 mod tenant;
 mod turn;
@@ -11,14 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_domain::history::Record;
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::chain::Audit;
 use crate::order::{Committed, Order};
-use crate::read::{About, Cursor, Entry, Filter, Health, PAGE_MAX, Page, PoolRow, TaskRow};
+use crate::read::{
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
+    Stats, TaskRow, Told, begin,
+};
 use crate::ruling::Judge;
 use crate::{Answer, Bell, Clock, Error, Store};
 use tenant::{Kept, Tenant};
@@ -35,8 +40,8 @@ pub struct MemoryStore {
 /// A memory has one life; cursors of any other are not for it.
 const INCARNATION: u64 = 1;
 
-/// Nothing is ever thrown away, so the first position is always there.
-const FLOOR: u64 = 1;
+/// Nothing is ever thrown away, so everything after the beginning is there.
+const FLOOR: u64 = 0;
 
 struct State {
     tenants: BTreeMap<TenantId, Tenant>,
@@ -93,6 +98,27 @@ impl MemoryStore {
         }
     }
 
+    /// Answers at once with something of a tenant, as it is now.
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        look: impl FnOnce(&Tenant, Timestamp) -> T + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let now = self.clock.now();
+            Ok(self.read(tenant, |own| look(own, now)))
+        })
+    }
+
+    /// The same, with the position up to which it is true.
+    fn told<'a, T: Send + 'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        look: impl FnOnce(&Tenant, Timestamp) -> T + Send + 'a,
+    ) -> Answer<'a, Told<T>> {
+        self.answer(tenant, move |own, now| Told { what: look(own, now), as_of: own.head() })
+    }
+
     fn how_it_is(&self) -> Health {
         let state = self.lock();
         let now = self.clock.now();
@@ -124,17 +150,46 @@ impl Store for MemoryStore {
         Box::pin(async move { self.carry_out(&order) })
     }
 
-    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
-        Box::pin(async move { Ok(self.read(tenant, |own| own.tasks.get(&id).map(Kept::row))) })
+    fn incarnation(&self) -> u64 {
+        INCARNATION
     }
 
-    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
-        Box::pin(async move { Ok(self.read(tenant, |own| own.page(&filter))) })
+    fn deployment(&self) -> DeploymentId {
+        DeploymentId::new("memory").expect("a plain word is a name")
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
-        let of_task = move |own: &Tenant| own.tasks.get(&id).map(|kept| kept.history.clone());
-        Box::pin(async move { Ok(self.read(tenant, of_task).unwrap_or_default()) })
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Told<Option<TaskRow>>> {
+        self.told(tenant, move |own, _| own.tasks.get(&id).map(Kept::row))
+    }
+
+    fn tasks<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: Filter,
+    ) -> Answer<'a, List<TaskRow, TaskId>> {
+        self.answer(tenant, move |own, now| own.list(&filter, now))
+    }
+
+    fn runs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: RunFilter,
+    ) -> Answer<'a, List<RunRow, RunId>> {
+        self.answer(tenant, move |own, _| own.runs(&filter))
+    }
+
+    fn run<'a>(&'a self, tenant: &'a TenantId, id: RunId) -> Answer<'a, Told<Option<RunFull>>> {
+        self.told(tenant, move |own, _| own.run(id))
+    }
+
+    fn history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Answer<'a, List<Record, HistoryKey>> {
+        self.answer(tenant, move |own, _| own.history(id, after, count_max))
     }
 
     fn entries<'a>(
@@ -144,20 +199,10 @@ impl Store for MemoryStore {
         count_max: usize,
     ) -> Answer<'a, Page<Entry>> {
         Box::pin(async move {
-            if after.incarnation != 0 && after.incarnation != INCARNATION {
-                return Err(Error::CursorExpired { floor: FLOOR });
-            }
-            Ok(self.read(tenant, |own| {
-                let mut page = page(
-                    own.entries.iter().filter(|entry| entry.position > after.position).cloned(),
-                    count_max,
-                    own.head(),
-                );
-                if let (true, Some(last)) = (page.more, page.rows.last()) {
-                    page.as_of = last.position;
-                }
-                page
-            }))
+            self.read(tenant, |own| {
+                let after = begin(after, INCARNATION, (FLOOR, own.head()))?;
+                Ok(own.page(after, count_max))
+            })
         })
     }
 
@@ -167,30 +212,34 @@ impl Store for MemoryStore {
         id: TaskId,
         from_version: u64,
         count_max: usize,
-    ) -> Answer<'a, Vec<Entry>> {
-        let told = move |entry: &&Entry| match entry.about {
-            About::Task(task, version) => task == id && version >= from_version,
-            About::Records(_) => false,
-        };
-        Box::pin(async move {
-            Ok(self.read(tenant, |own| {
-                page(own.entries.iter().filter(told).cloned(), count_max, own.head()).rows
-            }))
-        })
+    ) -> Answer<'a, List<Entry, u64>> {
+        self.answer(tenant, move |own, _| own.entries_of(id, from_version, count_max))
     }
 
-    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
-        Box::pin(
-            async move { Ok(self.read(tenant, |own| own.projects.values().cloned().collect())) },
-        )
+    fn projects<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Answer<'a, List<Arc<Project>, ProjectId>> {
+        self.answer(tenant, move |own, _| own.project_list(after.as_ref(), count_max))
     }
 
-    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
-        let rows = |own: &Tenant| {
-            let pools = own.pools.iter();
-            pools.map(|(name, pool)| PoolRow { name: name.clone(), pool: pool.clone() }).collect()
-        };
-        Box::pin(async move { Ok(self.read(tenant, rows)) })
+    fn pools<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Answer<'a, List<PoolRow, PoolName>> {
+        self.answer(tenant, move |own, _| own.pool_list(after.as_ref(), count_max))
+    }
+
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        project: Option<ProjectId>,
+    ) -> Answer<'a, Told<Stats>> {
+        self.told(tenant, move |own, now| own.stats(project.as_ref(), now))
     }
 
     fn health(&self) -> Answer<'_, Health> {
@@ -207,10 +256,4 @@ impl Store for MemoryStore {
     fn audit(&self) -> Answer<'_, Audit> {
         Box::pin(async move { Ok(self.count_chains()) })
     }
-}
-
-/// The first rows of a list, as many as may be on a page.
-fn page<T>(mut rows: impl Iterator<Item = T>, count_max: usize, as_of: u64) -> Page<T> {
-    let shown = rows.by_ref().take(count_max.min(PAGE_MAX)).collect();
-    Page { rows: shown, more: rows.next().is_some(), as_of }
 }

@@ -1,15 +1,38 @@
 //! What a store tells: rows as they are, typed by tenant.
 
+mod cursor;
+mod list;
+mod runs;
+mod stats;
+
 use std::sync::Arc;
 
 use baton_domain::event::Event;
-use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId};
+use baton_domain::ids::{PrincipalId, TaskId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::RecordEvent;
 use baton_domain::task::{Brief, Flow};
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::order::Actor;
+
+pub(crate) use cursor::begin;
+pub use cursor::{Cursor, Page};
+pub(crate) use list::page_size;
+pub use list::{Column, Filter, List, PAGE_MAX, SCAN_MAX};
+pub use runs::{HistoryKey, RunFilter, RunFull, RunNow, RunRow, RunWord, SHOWN_MAX};
+pub(crate) use stats::COUNTED_MAX;
+pub use stats::Stats;
+
+/// What was read, and how far the store had come: whoever follows the entries from there misses
+/// nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told<T> {
+    /// What was read.
+    pub what: T,
+    /// Everything up to this position of the tenant's entries is in it.
+    pub as_of: u64,
+}
 
 /// A task with everything but its history. The nonce of its lease stays in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,54 +54,6 @@ pub struct LeaseRow {
     pub holder: PrincipalId,
     /// When it ends without renewal.
     pub expires_at: Timestamp,
-}
-
-/// Which tasks to list; everything absent matches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Of this project.
-    pub project: Option<ProjectId>,
-    /// In this working stage.
-    pub stage: Option<StageName>,
-    /// Children of this task.
-    pub parent: Option<TaskId>,
-    /// Ended ones too.
-    pub ended: bool,
-    /// After this one.
-    pub after: Option<TaskId>,
-    /// At most so many; the store has a bound of its own.
-    pub count_max: usize,
-}
-
-/// The most rows that one page holds.
-pub const PAGE_MAX: usize = 500;
-
-/// Part of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
-    /// The rows.
-    pub rows: Vec<T>,
-    /// Whether there are more.
-    pub more: bool,
-    /// How far the list went when it was read: everything up to here has been seen.
-    pub as_of: u64,
-}
-
-/// A place in the entries of a tenant, bound to one incarnation of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// Which life of the store; a restored one has another. Zero means: whichever it is.
-    pub incarnation: u64,
-    /// The last position that was seen.
-    pub position: u64,
-}
-
-impl Cursor {
-    /// Before everything.
-    #[must_use]
-    pub fn start() -> Self {
-        Self { incarnation: 0, position: 0 }
-    }
 }
 
 /// One row of the history of a tenant: what one order changed of one task or record.

@@ -6,6 +6,7 @@ pub mod bare;
 mod books;
 mod checkpoint;
 mod inbox;
+mod lists;
 mod load;
 mod migrate;
 mod orders;
@@ -13,6 +14,8 @@ mod pen;
 mod place;
 mod reads;
 mod records;
+mod runs;
+mod seam;
 mod sweep;
 mod writer;
 
@@ -21,27 +24,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use baton_domain::history::Record;
-use baton_domain::ids::{TaskId, TenantId};
-use baton_domain::project::Project;
+use baton_domain::ids::DeploymentId;
 use baton_domain::time::{Millis, Timestamp};
 use ed25519_dalek::SigningKey;
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::oneshot;
 
 use checkpoint::{Checkpointer, Shared};
-use inbox::{Inbox, Job};
+use inbox::Inbox;
 use orders::Desk;
 use pen::Pen;
 use place::Place;
 use reads::Readers;
 use writer::{Gauges, Writer};
 
-use crate::chain::Audit;
-use crate::order::{Committed, Order};
-use crate::read::{Cursor, Entry, Filter, Health, Page, PoolRow, TaskRow};
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error, Store};
+use crate::{Answer, Bell, Clock, Error};
 
 /// Fills bytes with chance.
 pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
@@ -149,6 +146,7 @@ pub struct SqliteStore {
     free_bytes: FreeBytes,
     signing: Option<SigningKey>,
     incarnation: u64,
+    deployment: DeploymentId,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -173,7 +171,7 @@ impl SqliteStore {
             .take()
             .unwrap_or_else(|| Arc::new(crate::clock::SystemClock::starting_at(last)));
         let books = load::books(&conn, swept_at).map_err(damaged)?;
-        let incarnation = load::meta(&conn, "incarnation").map_err(damaged)?.unwrap_or(0);
+        let (incarnation, deployment) = load::names(&conn).map_err(damaged)?;
         let (inbox, gauges) = (Arc::new(Inbox::default()), Arc::new(Gauges::default()));
         let shared = Shared::new(Arc::clone(&clock));
         // A process that is killed young never gets to it: its log would grow from life to life.
@@ -208,7 +206,6 @@ impl SqliteStore {
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());
         let writer = Some(named.spawn(move || writer.run()).map_err(io)?);
-        let incarnation = pen::nat(incarnation);
         let checkpoints = shared;
         Ok(Self {
             inbox,
@@ -219,14 +216,9 @@ impl SqliteStore {
             free_bytes,
             signing,
             incarnation,
+            deployment,
             writer,
         })
-    }
-
-    /// Which life of the database this is; a restored one has another.
-    #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.incarnation
     }
 
     /// The store's clock.
@@ -320,113 +312,4 @@ fn last_time(conn: &Connection) -> rusqlite::Result<Timestamp> {
                (SELECT at FROM events WHERE tenant = t.id ORDER BY position DESC LIMIT 1) AS at
                FROM tenants t)";
     conn.query_row(sql, [], |row| row.get(0)).map(Timestamp)
-}
-
-impl Store for SqliteStore {
-    fn submit(&self, order: Order) -> Answer<'_, Committed> {
-        let (reply, answer) = oneshot::channel();
-        let pushed = self.inbox.push(Job { order, reply });
-        Box::pin(async move {
-            if let Err(error) = pushed {
-                return Err(match self.gauges.stopped() {
-                    Some(why) => Error::Stopped(why),
-                    None => error,
-                });
-            }
-            answer.await.unwrap_or_else(|_| Err(Error::Unknown("the writer is gone".into())))
-        })
-    }
-
-    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
-        let tenant = tenant.clone();
-        self.read(move |conn| reads::task(conn, &tenant, id))
-    }
-
-    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
-        let tenant = tenant.clone();
-        self.read(move |conn| reads::tasks(conn, &tenant, &filter))
-    }
-
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
-        let tenant = tenant.clone();
-        self.read(move |conn| reads::history(conn, &tenant, id))
-    }
-
-    fn entries<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        after: Cursor,
-        count_max: usize,
-    ) -> Answer<'a, Page<Entry>> {
-        let (tenant, life) = (tenant.clone(), self.incarnation);
-        self.read(move |conn| reads::entries(conn, &tenant, after, count_max, life))
-    }
-
-    fn entries_of<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: TaskId,
-        from_version: u64,
-        count_max: usize,
-    ) -> Answer<'a, Vec<Entry>> {
-        let tenant = tenant.clone();
-        let from = from_version;
-        self.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
-    }
-
-    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
-        let tenant = tenant.clone();
-        self.read(move |conn| reads::projects(conn, &tenant))
-    }
-
-    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
-        let tenant = tenant.clone();
-        self.read(move |conn| reads::pools(conn, &tenant))
-    }
-
-    fn health(&self) -> Answer<'_, Health> {
-        let now = self.clock.now();
-        let age = |at: i64| (at > 0).then(|| now.since(Timestamp(at)));
-        let gauges = &self.gauges;
-        let overdue = Timestamp(gauges.overdue_since.load(Ordering::Relaxed));
-        let health = Health {
-            commit_age: age(gauges.committed_at.load(Ordering::Relaxed)),
-            checkpoint_age: age(self.checkpoints.at.load(Ordering::Relaxed)),
-            sweep_age: age(gauges.swept_at.load(Ordering::Relaxed)),
-            overdue: now.since(overdue),
-            queued: self.inbox.waiting(),
-            live: gauges.live.load(Ordering::Relaxed),
-            verified_entries: gauges.verified.load(Ordering::Relaxed),
-            free_bytes: (self.free_bytes)(),
-            full: gauges.full.load(Ordering::Relaxed),
-            stopped: gauges.stopped(),
-        };
-        Box::pin(async move { Ok(health) })
-    }
-
-    fn seal(&self) -> Answer<'_, ()> {
-        let Some(signing) = self.signing.clone() else { return Box::pin(async { Ok(()) }) };
-        let due = self.read(move |conn| audit::due_seals(conn, &signing));
-        Box::pin(async move {
-            let seals = due.await?;
-            if seals.is_empty() {
-                return Ok(());
-            }
-            let (reply, answer) = oneshot::channel();
-            self.inbox.push_seals(seals, reply);
-            answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
-        })
-    }
-
-    fn audit(&self) -> Answer<'_, Audit> {
-        let trusted = self.signing.as_ref().map(|key| key.verifying_key().to_bytes());
-        let gauges = Arc::clone(&self.gauges);
-        self.read(move |conn| {
-            let audit = audit::audit(conn, trusted.as_ref())?;
-            if audit.fault.is_none() {
-                gauges.verified.store(audit.entries, Ordering::Relaxed);
-            }
-            Ok(audit)
-        })
-    }
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use baton_domain::history::Record;
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
-use baton_store::{Cursor, Entry, Error, Filter, Page, PoolRow, TaskRow};
+use baton_store::{
+    Cursor, Entry, Error, Filter, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
+    Stats, TaskRow, Told,
+};
 
 use super::Engine;
 
@@ -18,25 +22,59 @@ impl Engine {
         self.clock.now()
     }
 
-    /// Which life of the store this is.
+    /// Which life of the store this is; cursors and tokens of another are dead.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
-        self.keyring.incarnation()
+        self.store.incarnation()
+    }
+
+    /// Which installation this is, for marking processes, worktrees and refs.
+    #[must_use]
+    pub fn deployment(&self) -> DeploymentId {
+        self.store.deployment()
     }
 
     /// One task with everything but its history.
-    pub async fn task(&self, tenant: &TenantId, id: TaskId) -> Result<Option<TaskRow>, Error> {
+    pub async fn task(
+        &self,
+        tenant: &TenantId,
+        id: TaskId,
+    ) -> Result<Told<Option<TaskRow>>, Error> {
         self.store.task(tenant, id).await
     }
 
     /// Tasks by filter, in the order of their numbers.
-    pub async fn tasks(&self, tenant: &TenantId, filter: Filter) -> Result<Page<TaskRow>, Error> {
+    pub async fn tasks(
+        &self,
+        tenant: &TenantId,
+        filter: Filter,
+    ) -> Result<List<TaskRow, TaskId>, Error> {
         self.store.tasks(tenant, filter).await
     }
 
+    /// Runs by filter, live and finished ones, in the order of their numbers.
+    pub async fn runs(
+        &self,
+        tenant: &TenantId,
+        filter: RunFilter,
+    ) -> Result<List<RunRow, RunId>, Error> {
+        self.store.runs(tenant, filter).await
+    }
+
+    /// One run with its attempts and checkpoints.
+    pub async fn run(&self, tenant: &TenantId, id: RunId) -> Result<Told<Option<RunFull>>, Error> {
+        self.store.run(tenant, id).await
+    }
+
     /// What the history of a task keeps, oldest first.
-    pub async fn history(&self, tenant: &TenantId, id: TaskId) -> Result<Vec<Record>, Error> {
-        self.store.history(tenant, id).await
+    pub async fn history(
+        &self,
+        tenant: &TenantId,
+        id: TaskId,
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Result<List<Record, HistoryKey>, Error> {
+        self.store.history(tenant, id, after, count_max).await
     }
 
     /// Entries after a cursor, in the order in which they were committed, without gaps.
@@ -56,18 +94,37 @@ impl Engine {
         id: TaskId,
         from_version: u64,
         count_max: usize,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<List<Entry, u64>, Error> {
         self.store.entries_of(tenant, id, from_version, count_max).await
     }
 
-    /// The projects of a tenant.
-    pub async fn projects(&self, tenant: &TenantId) -> Result<Vec<Arc<Project>>, Error> {
-        self.store.projects(tenant).await
+    /// The projects of a tenant, in the order of their names.
+    pub async fn projects(
+        &self,
+        tenant: &TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Result<List<Arc<Project>, ProjectId>, Error> {
+        self.store.projects(tenant, after, count_max).await
     }
 
-    /// The pools of a tenant that somebody set.
-    pub async fn pools(&self, tenant: &TenantId) -> Result<Vec<PoolRow>, Error> {
-        self.store.pools(tenant).await
+    /// The pools of a tenant that somebody set, in the order of their names.
+    pub async fn pools(
+        &self,
+        tenant: &TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Result<List<PoolRow, PoolName>, Error> {
+        self.store.pools(tenant, after, count_max).await
+    }
+
+    /// How many tasks there are, of one project or of all, and in which state.
+    pub async fn stats(
+        &self,
+        tenant: &TenantId,
+        project: Option<ProjectId>,
+    ) -> Result<Told<Stats>, Error> {
+        self.store.stats(tenant, project).await
     }
 
     /// Walks every chain and every seal, and names the first thing that is wrong.

@@ -9,6 +9,7 @@ use baton_domain::ids::{
 use baton_domain::policy::Policy;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Body, Title};
+use baton_store::read::Column;
 use baton_store::{Aim, Filter};
 
 use crate::call::Call;
@@ -173,15 +174,16 @@ impl Operation for List {
     async fn perform(self, call: &Call) -> Result<Answered<Tasks>, Problem> {
         let filter = Filter {
             project: self.project,
-            stage: self.stage,
+            stage: self.stage.map(Column::Working),
             parent: self.parent,
             ended: self.ended.unwrap_or(false),
             after: self.after,
             count_max: usize::from(self.limit.unwrap_or(50)),
+            ..Filter::default()
         };
         let page = call.engine().tasks(&call.caller().tenant, filter).await?;
         let now = call.engine().now();
         let items = page.rows.iter().map(|row| TaskView::of(row, now)).collect();
-        Ok(Answered::read(Tasks { items, more: page.more }, call.cursor(page.as_of)))
+        Ok(Answered::read(Tasks { items, more: page.next.is_some() }, call.cursor(page.as_of)))
     }
 }

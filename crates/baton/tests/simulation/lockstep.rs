@@ -8,14 +8,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use baton_domain::history::Record;
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
+use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow,
-    Store, TaskRow,
+    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, List, Order,
+    Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
 };
 use baton_testkit::chance::Chance;
 
@@ -202,16 +203,46 @@ impl Store for Lockstep {
         ready(self.carry_out(order))
     }
 
-    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
+    fn incarnation(&self) -> u64 {
+        self.inner().incarnation()
+    }
+
+    fn deployment(&self) -> DeploymentId {
+        self.inner().deployment()
+    }
+
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Told<Option<TaskRow>>> {
         ready(now(self.inner().task(tenant, id)))
     }
 
-    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
+    fn tasks<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: Filter,
+    ) -> Answer<'a, List<TaskRow, TaskId>> {
         ready(now(self.inner().tasks(tenant, filter)))
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
-        ready(now(self.inner().history(tenant, id)))
+    fn runs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: RunFilter,
+    ) -> Answer<'a, List<RunRow, RunId>> {
+        ready(now(self.inner().runs(tenant, filter)))
+    }
+
+    fn run<'a>(&'a self, tenant: &'a TenantId, id: RunId) -> Answer<'a, Told<Option<RunFull>>> {
+        ready(now(self.inner().run(tenant, id)))
+    }
+
+    fn history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Answer<'a, List<Record, HistoryKey>> {
+        ready(now(self.inner().history(tenant, id, after, count_max)))
     }
 
     fn entries<'a>(
@@ -229,16 +260,34 @@ impl Store for Lockstep {
         id: TaskId,
         from_version: u64,
         count_max: usize,
-    ) -> Answer<'a, Vec<Entry>> {
+    ) -> Answer<'a, List<Entry, u64>> {
         ready(now(self.inner().entries_of(tenant, id, from_version, count_max)))
     }
 
-    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
-        ready(now(self.inner().projects(tenant)))
+    fn projects<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Answer<'a, List<Arc<Project>, ProjectId>> {
+        ready(now(self.inner().projects(tenant, after, count_max)))
     }
 
-    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
-        ready(now(self.inner().pools(tenant)))
+    fn pools<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Answer<'a, List<PoolRow, PoolName>> {
+        ready(now(self.inner().pools(tenant, after, count_max)))
+    }
+
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        project: Option<ProjectId>,
+    ) -> Answer<'a, Told<Stats>> {
+        ready(now(self.inner().stats(tenant, project)))
     }
 
     fn health(&self) -> Answer<'_, Health> {

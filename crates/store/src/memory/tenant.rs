@@ -15,7 +15,7 @@ use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
 use crate::order::Actor;
-use crate::read::{About, Entry, Filter, Happened, LeaseRow, Page, TaskRow};
+use crate::read::{About, Entry, Happened, LeaseRow, TaskRow};
 use crate::ruling::{self, Judge, Ruling, Setting};
 
 /// Everything of one tenant.
@@ -39,7 +39,8 @@ pub(super) struct Kept {
     pub(super) flow: Arc<Flow>,
     pub(super) brief: Brief,
     pub(super) lease: Option<Lease>,
-    pub(super) history: Vec<Record>,
+    /// What it keeps for good, with the version of the entry that it came with.
+    pub(super) history: Vec<(u64, Record)>,
 }
 
 /// A request that was carried out, and what is needed to answer it again.
@@ -200,21 +201,6 @@ impl Tenant {
         let position = self.head() + 1;
         self.entries.push(Entry { position, at, actor: actor.clone(), about, happened });
         position
-    }
-
-    /// The tasks of a list.
-    pub(super) fn page(&self, filter: &Filter) -> Page<TaskRow> {
-        let wanted = |kept: &&Kept| {
-            let flow = &kept.flow;
-            let in_stage = |stage: &StageName| flow.stage == Stage::Working(stage.clone());
-            filter.project.as_ref().is_none_or(|project| flow.project == *project)
-                && filter.stage.as_ref().is_none_or(in_stage)
-                && filter.parent.is_none_or(|parent| flow.parent() == Some(parent))
-                && filter.after.is_none_or(|after| flow.id > after)
-                && (filter.ended || flow.ending().is_none())
-        };
-        let rows = self.tasks.values().filter(wanted).map(Kept::row);
-        super::page(rows, filter.count_max, self.head())
     }
 
     /// Counts a seal if there is anything new to sign.

@@ -239,8 +239,8 @@ impl Tenant {
             Some(before) => (task.brief.unwrap_or(before.brief), before.history),
             None => (task.brief.expect("a task is born with its brief"), vec![]),
         };
-        history.extend(records);
         let version = flow.version;
+        history.extend(records.into_iter().map(|record| (version, record)));
         self.tasks.insert(id, Kept { flow, brief, lease, history });
         if events.is_empty() {
             return None;

@@ -117,8 +117,8 @@ impl Bare {
         conn.prepare_cached(sql)?.execute(params![task_key, ROOT, self.bodies.flow])?;
         let sql = "DELETE FROM flows WHERE tenant = 1 AND task = ?1";
         conn.prepare_cached(sql)?.execute([task_key])?;
-        let sql = "INSERT INTO attempts (tenant, task, number, version, principal, body)
-                   VALUES (1, ?1, 1, 3, 'holder', ?2)";
+        let sql = "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
+                   VALUES (1, ?1, 1, 1, 3, 'holder', ?2)";
         conn.prepare_cached(sql)?.execute(params![task_key, self.bodies.record])?;
         let sql = "INSERT INTO runs (tenant, task, number, version, body) VALUES (1, ?1, 1, 3, ?2)";
         conn.prepare_cached(sql)?.execute(params![task_key, self.bodies.record]).map(drop)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, TaskId, TenantId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::Project;
 use baton_domain::task::Flow;
@@ -33,6 +33,16 @@ pub(super) fn meta(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64
     use rusqlite::OptionalExtension;
     let sql = "SELECT value FROM meta WHERE name = ?1";
     conn.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// Which life of the database this is, and which installation it belongs to.
+pub(super) fn names(conn: &Connection) -> rusqlite::Result<(u64, DeploymentId)> {
+    let missing = || rusqlite::Error::QueryReturnedNoRows;
+    let incarnation = meta(conn, "incarnation")?.ok_or_else(missing)?;
+    let sql = "SELECT value FROM meta WHERE name = 'deployment'";
+    let deployment: String = conn.query_row(sql, [], |row| row.get(0))?;
+    let deployment = DeploymentId::new(&deployment).map_err(|_| rusqlite::Error::InvalidQuery)?;
+    Ok((nat(incarnation), deployment))
 }
 
 fn tenants(conn: &Connection, books: &mut Books) -> rusqlite::Result<()> {

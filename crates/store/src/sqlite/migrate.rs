@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, params};
 
 use super::{Chance, OpenError};
 
@@ -51,7 +51,7 @@ fn bring_to(
         let step = conn.transaction().map_err(broken)?;
         step.execute_batch(sql).map_err(broken)?;
         if at == 1 {
-            found_incarnation(&step, chance).map_err(broken)?;
+            found_names(&step, chance).map_err(broken)?;
         }
         step.pragma_update(None, "user_version", at).map_err(broken)?;
         step.pragma_update(None, "application_id", APPLICATION_ID).map_err(broken)?;
@@ -97,14 +97,21 @@ fn check(conn: &Connection, known: i64) -> Result<i64, OpenError> {
     Ok(found)
 }
 
-/// The minimum reader is written before the first row of anything else; the incarnation tells
-/// this life of the database from that of any copy.
-fn found_incarnation(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<()> {
-    let mut bytes = [0; 8];
-    chance(&mut bytes);
-    let incarnation = i64::from_be_bytes(bytes).unsigned_abs().max(1);
-    let sql = "INSERT INTO meta (name, value) VALUES ('min_reader', 1), ('incarnation', ?1)";
-    conn.execute(sql, [i64::try_from(incarnation).unwrap_or(1)]).map(drop)
+/// The minimum reader is written before the first row of anything else. The incarnation tells this
+/// life of the database from that of any copy: a restore draws another one, so that claims from
+/// before it are dead. The deployment is drawn once and survives a restore: what it marks (processes,
+/// worktrees, refs) is still there, and whoever restores must be able to find and reap its own.
+fn found_names(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<()> {
+    let mut draw = || {
+        let mut bytes = [0; 8];
+        chance(&mut bytes);
+        i64::from_be_bytes(bytes).unsigned_abs().max(1)
+    };
+    let (incarnation, deployment) = (draw(), draw());
+    let sql = "INSERT INTO meta (name, value)
+               VALUES ('min_reader', 1), ('incarnation', ?1), ('deployment', ?2)";
+    let deployment = format!("d-{deployment:016x}");
+    conn.execute(sql, params![i64::try_from(incarnation).unwrap_or(1), deployment]).map(drop)
 }
 
 /// Copies a database while it may be in use, and checks the copy before it gets its name.

@@ -253,9 +253,9 @@ impl Pen {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
             Record::Attempt(row) => self.run(
-                "INSERT INTO attempts (tenant, task, number, version, principal, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![tenant, task, row.number, version, row.holder.as_str(), json(row)],
+                "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![tenant, task, row.number, row.run, version, row.holder.as_str(), json(row)],
             ),
             Record::Run(row) => self.run(
                 "INSERT INTO runs (tenant, task, number, version, body)
@@ -263,9 +263,9 @@ impl Pen {
                 params![tenant, task, row.number, version, json(row)],
             ),
             Record::Checkpoint(row) => self.run(
-                "INSERT INTO checkpoints (tenant, task, number, version, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![tenant, task, row.number, version, json(row)],
+                "INSERT INTO checkpoints (tenant, task, number, run, version, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![tenant, task, row.number, row.run, version, json(row)],
             ),
         }
     }

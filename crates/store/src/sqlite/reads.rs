@@ -5,18 +5,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use baton_domain::history::{AttemptRecord, CheckpointRecord, Record, RunRecord};
-use baton_domain::ids::{PrincipalId, TaskId, TenantId};
-use baton_domain::project::Project;
-use baton_domain::task::Flow;
+use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
 use super::pen::{int, nat, parse};
-use crate::read::{
-    About, Cursor, Entry, Filter, Happened, LeaseRow, PAGE_MAX, Page, PoolRow, TaskRow,
-};
+use crate::read::{About, Cursor, Entry, Happened, List, Page, begin, page_size};
 use crate::{Answer, Error};
 
 /// Reads that may wait for a reader.
@@ -101,117 +96,28 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-/// The key of a tenant, the floor of its entries, and its last position.
-pub(super) fn tenant(
-    conn: &Connection,
-    name: &TenantId,
-) -> rusqlite::Result<Option<(i64, u64, u64)>> {
+/// A tenant as readers find it; one that nobody knows has no rows.
+#[derive(Default)]
+pub(super) struct Tenancy {
+    pub(super) key: i64,
+    /// Positions up to here are no longer kept.
+    pub(super) floor: u64,
+    /// The last position.
+    pub(super) head: u64,
+}
+
+/// The tenant of this name.
+pub(super) fn tenant(conn: &Connection, name: &TenantId) -> rusqlite::Result<Tenancy> {
     let sql = "SELECT id, floor,
                       coalesce((SELECT max(position) FROM events WHERE tenant = t.id), floor)
                FROM tenants t WHERE name = ?1";
-    conn.prepare_cached(sql)?
-        .query_row([name.as_str()], |row| Ok((row.get(0)?, nat(row.get(1)?), nat(row.get(2)?))))
-        .optional()
-}
-
-const TASK_COLUMNS: &str = "f.body, b.body, l.attempt, l.holder, l.expires_at";
-const TASK_JOINS: &str = "JOIN briefs b ON b.tenant = f.tenant AND b.task = f.task
-     LEFT JOIN leases l ON l.tenant = f.tenant AND l.task = f.task";
-
-fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
-    let flow: Flow = parse(row.get_ref(0)?.as_str()?)?;
-    let attempt: Option<u32> = row.get(2)?;
-    let lease = match attempt {
-        None => None,
-        Some(attempt) => {
-            let holder: String = row.get(3)?;
-            let holder = PrincipalId::new(&holder).map_err(|_| rusqlite::Error::InvalidQuery)?;
-            Some(LeaseRow { attempt, holder, expires_at: Timestamp(row.get(4)?) })
-        }
-    };
-    Ok(TaskRow { flow: Arc::new(flow), brief: parse(row.get_ref(1)?.as_str()?)?, lease })
-}
-
-pub(super) fn task(
-    conn: &Connection,
-    tenant_name: &TenantId,
-    id: TaskId,
-) -> Result<Option<TaskRow>, Error> {
-    let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(None) };
-    for table in ["flows", "ended"] {
-        let sql = format!(
-            "SELECT {TASK_COLUMNS} FROM {table} f {TASK_JOINS} WHERE f.tenant = ?1 AND f.task = ?2"
-        );
-        let mut found = conn.prepare_cached(&sql)?;
-        let row = found.query_row(params![key, int(id.0)], task_row).optional()?;
-        if row.is_some() {
-            return Ok(row);
-        }
-    }
-    Ok(None)
-}
-
-pub(super) fn tasks(
-    conn: &Connection,
-    tenant_name: &TenantId,
-    filter: &Filter,
-) -> Result<Page<TaskRow>, Error> {
-    let Some((key, _, as_of)) = tenant(conn, tenant_name)? else {
-        return Ok(Page { rows: vec![], more: false, as_of: 0 });
-    };
-    let live = "SELECT tenant, task, stage, body FROM flows";
-    let source = if filter.ended {
-        format!("({live} UNION ALL SELECT tenant, task, 'ended', body FROM ended)")
-    } else {
-        "flows".into()
-    };
-    let sql = format!(
-        "SELECT {TASK_COLUMNS} FROM {source} f {TASK_JOINS}
-         WHERE f.tenant = ?1 AND f.task > ?2
-           AND (?3 IS NULL OR b.project = ?3) AND (?4 IS NULL OR f.stage = ?4)
-           AND (?5 IS NULL OR b.parent = ?5)
-         ORDER BY f.task LIMIT ?6"
-    );
-    let count_max = filter.count_max.clamp(1, PAGE_MAX);
-    let mut found = conn.prepare_cached(&sql)?;
-    let rows = found.query_map(
-        params![
-            key,
-            filter.after.map_or(0, |task| int(task.0)),
-            filter.project.as_ref().map(|project| project.as_str().to_owned()),
-            filter.stage.as_ref().map(|stage| stage.as_str().to_owned()),
-            filter.parent.map(|parent| int(parent.0)),
-            int(count_max as u64 + 1),
-        ],
-        task_row,
-    )?;
-    let mut rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
-    let more = rows.len() > count_max;
-    rows.truncate(count_max);
-    Ok(Page { rows, more, as_of })
-}
-
-pub(super) fn history(
-    conn: &Connection,
-    tenant_name: &TenantId,
-    id: TaskId,
-) -> Result<Vec<Record>, Error> {
-    let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
-    // What came with one entry came in this order.
-    let sql = "SELECT version, 1 AS sort, body FROM checkpoints WHERE tenant = ?1 AND task = ?2
-               UNION ALL SELECT version, 2, body FROM attempts WHERE tenant = ?1 AND task = ?2
-               UNION ALL SELECT version, 3, body FROM runs WHERE tenant = ?1 AND task = ?2
-               ORDER BY version, sort LIMIT ?3";
-    let mut found = conn.prepare_cached(sql)?;
-    let rows = found.query_map(params![key, int(id.0), int(PAGE_MAX as u64)], |row| {
-        let body = row.get_ref(2)?.as_str()?;
-        Ok(match row.get::<_, i64>(1)? {
-            1 => Record::Checkpoint(parse::<CheckpointRecord>(body)?),
-            2 => Record::Attempt(parse::<AttemptRecord>(body)?),
-            _ => Record::Run(parse::<RunRecord>(body)?),
+    let found = conn
+        .prepare_cached(sql)?
+        .query_row([name.as_str()], |row| {
+            Ok(Tenancy { key: row.get(0)?, floor: nat(row.get(1)?), head: nat(row.get(2)?) })
         })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+        .optional()?;
+    Ok(found.unwrap_or_default())
 }
 
 const ENTRY_COLUMNS: &str = "position, task, version, at, actor, payload";
@@ -244,28 +150,21 @@ pub(super) fn entries(
     count_max: usize,
     incarnation: u64,
 ) -> Result<Page<Entry>, Error> {
-    let Some((key, floor, as_of)) = tenant(conn, tenant_name)? else {
-        return Ok(Page { rows: vec![], more: false, as_of: 0 });
-    };
-    let foreign = after.incarnation != 0 && after.incarnation != incarnation;
-    let lost = after.position != 0 && after.position < floor;
-    if foreign || lost || after.position > as_of {
-        return Err(Error::CursorExpired { floor });
-    }
-    let count_max = count_max.clamp(1, PAGE_MAX);
+    let own = tenant(conn, tenant_name)?;
+    let after = begin(after, incarnation, (own.floor, own.head))?;
+    let count_max = page_size(count_max);
     let sql = format!(
         "SELECT {ENTRY_COLUMNS} FROM events WHERE tenant = ?1 AND position > ?2
          ORDER BY position LIMIT ?3"
     );
     let mut found = conn.prepare_cached(&sql)?;
     let rows =
-        found.query_map(params![key, int(after.position), int(count_max as u64 + 1)], entry_row)?;
+        found.query_map(params![own.key, int(after), int(count_max as u64 + 1)], entry_row)?;
     let mut rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
     let more = rows.len() > count_max;
     rows.truncate(count_max);
-    let seen = rows.last().map_or(as_of, |last| last.position);
-    let as_of = if more { seen } else { as_of };
-    Ok(Page { rows, more, as_of })
+    let last = rows.last().filter(|_| more).map(|last| last.position);
+    Ok(Page { rows, more, as_of: last.unwrap_or(own.head) })
 }
 
 pub(super) fn entries_of(
@@ -274,37 +173,18 @@ pub(super) fn entries_of(
     id: TaskId,
     from_version: u64,
     count_max: usize,
-) -> Result<Vec<Entry>, Error> {
-    let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
+) -> Result<List<Entry, u64>, Error> {
+    let own = tenant(conn, tenant_name)?;
     let sql = format!(
         "SELECT {ENTRY_COLUMNS} FROM events WHERE tenant = ?1 AND task = ?2 AND version >= ?3
-         ORDER BY version LIMIT ?4"
+         ORDER BY version"
     );
-    let count_max = int(count_max.clamp(1, PAGE_MAX) as u64);
     let mut found = conn.prepare_cached(&sql)?;
-    let rows = found.query_map(params![key, int(id.0), int(from_version), count_max], entry_row)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-pub(super) fn projects(
-    conn: &Connection,
-    tenant_name: &TenantId,
-) -> Result<Vec<Arc<Project>>, Error> {
-    let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
-    let sql = "SELECT body FROM projects WHERE tenant = ?1 ORDER BY name";
-    let mut found = conn.prepare_cached(sql)?;
-    let rows = found.query_map([key], |row| Ok(Arc::new(parse(row.get_ref(0)?.as_str()?)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-pub(super) fn pools(conn: &Connection, tenant_name: &TenantId) -> Result<Vec<PoolRow>, Error> {
-    let Some((key, _, _)) = tenant(conn, tenant_name)? else { return Ok(vec![]) };
-    let mut found = conn.prepare_cached("SELECT name, body FROM pools WHERE tenant = ?1")?;
-    let rows = found.query_map([key], |row| {
-        let name = parse(row.get_ref(0)?.as_str()?)?;
-        Ok(PoolRow { name, pool: parse(row.get_ref(1)?.as_str()?)? })
-    })?;
-    let mut rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(rows)
+    let rows = found.query_map(params![own.key, int(id.0), int(from_version)], entry_row)?;
+    let next = |entry: &Entry| match entry.about {
+        About::Task(_, version) | About::Records(version) => version + 1,
+    };
+    // Task 0 stands for the records, which are no task.
+    let rows = rows.filter(|_| id.0 != 0);
+    Ok(List::fill(rows, next, |_| true, count_max, own.head)?)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use baton_domain::ids::TaskId;
 use baton_store::read::PAGE_MAX;
-use baton_store::{Filter, TaskRow};
+use baton_store::{Filter, RunFilter, Stats, TaskRow};
 
 use crate::world::World;
 
@@ -14,17 +14,26 @@ impl World {
         let (store, tenant) = (self.store(), &self.tenant);
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
-        let mut projects = store.projects(tenant).await.expect("reading works");
-        projects.sort_by(|one, other| one.id.cmp(&other.id));
+        let projects = store.projects(tenant, None, PAGE_MAX).await.expect("reading works").rows;
         projects.iter().for_each(|project| line(format!("{tenant} project {project:?}")));
-        let mut pools = store.pools(tenant).await.expect("reading works");
-        pools.sort_by(|one, other| one.name.cmp(&other.name));
+        let pools = store.pools(tenant, None, PAGE_MAX).await.expect("reading works").rows;
         pools.iter().for_each(|row| line(format!("{tenant} pool {row:?}")));
         for row in self.all_tasks().await {
             let id = row.flow.id;
             line(format!("{tenant} {id} {row:?}"));
             let history = self.history(id).await;
             history.iter().for_each(|record| line(format!("{tenant} {id} {record:?}")));
+        }
+        let runs = RunFilter { count_max: PAGE_MAX, ..RunFilter::default() };
+        let runs = store.runs(tenant, runs).await.expect("reading works").rows;
+        for row in runs {
+            let full = store.run(tenant, row.id).await.expect("reading works").what;
+            assert_eq!(full.as_ref().map(|full| &full.row), Some(&row), "a run is what it is");
+            line(format!("{tenant} {} {full:?}", row.id));
+        }
+        let stats = store.stats(tenant, None).await.expect("reading works").what;
+        if stats != Stats::default() {
+            line(format!("{tenant} {stats:?}"));
         }
         let entries = self.entries().await;
         entries.iter().for_each(|entry| line(format!("{tenant} {entry:?}")));
@@ -34,12 +43,13 @@ impl World {
     /// Every task, ended ones included, page by page.
     pub async fn all_tasks(&self) -> Vec<TaskRow> {
         let mut rows: Vec<TaskRow> = vec![];
+        let mut after: Option<TaskId> = None;
         loop {
-            let after: Option<TaskId> = rows.last().map(|row| row.flow.id);
             let filter = Filter { ended: true, after, count_max: PAGE_MAX, ..Filter::default() };
             let page = self.store().tasks(&self.tenant, filter).await.expect("reading works");
             rows.extend(page.rows);
-            if !page.more {
+            after = page.next;
+            if after.is_none() {
                 return rows;
             }
         }

@@ -123,7 +123,7 @@ pub async fn the_entries_of_a_task_begin_where_they_are_asked_to(world: &World) 
             About::Task(_, version) => version,
             About::Records(_) => 0,
         };
-        told.expect("reading works").iter().map(about).collect::<Vec<_>>()
+        told.expect("reading works").rows.iter().map(about).collect::<Vec<_>>()
     };
     assert_eq!(versions(task, 1, 10).await, [1, 2, 3, 4]);
     assert_eq!(versions(task, 3, 10).await, [3, 4]);

@@ -62,7 +62,7 @@ impl World {
         loop {
             let from = u64::try_from(entries.len()).expect("a list has a length") + 1;
             let more = self.store().entries_of(&self.tenant, task, from, 100).await;
-            let more = more.expect("reading works");
+            let more = more.expect("reading works").rows;
             if more.is_empty() {
                 return entries;
             }
@@ -73,7 +73,7 @@ impl World {
     /// Used is what live attempts took, and nothing else.
     async fn pools_are_conserved(&self) {
         let rows = self.all_tasks().await;
-        for pool in self.store().pools(&self.tenant).await.expect("reading works") {
+        for pool in self.store().pools(&self.tenant, None, 500).await.expect("reading works").rows {
             let taken: u64 = rows.iter().map(|row| taken_by(&row.flow, &pool.name)).sum();
             assert_eq!(pool.pool.used, taken, "{} counts what live attempts took", pool.name);
         }

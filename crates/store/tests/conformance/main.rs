@@ -12,6 +12,7 @@ mod graph;
 mod laws;
 mod leases;
 mod pools;
+mod reads;
 mod records;
 mod requests;
 mod script;
@@ -171,6 +172,17 @@ macro_rules! conformance {
                     an_untouched_store_passes_its_audit
                     two_seals_at_once_leave_the_audit_whole
                     health_counts_and_ages;
+                reads:
+                    a_list_shows_what_every_filter_asks_for
+                    the_inbox_is_what_waits_for_a_person
+                    runs_are_listed_live_and_finished
+                    a_run_is_shown_with_its_attempts_and_checkpoints
+                    a_history_of_any_length_comes_in_pages
+                    counts_tell_what_is_where
+                    projects_and_pools_come_in_pages
+                    whoever_reads_a_task_can_follow_from_there
+                    a_cursor_ahead_of_everything_has_expired
+                    a_store_keeps_its_names;
                 records:
                     a_project_reads_as_it_was_written
                     a_malformed_project_is_refused

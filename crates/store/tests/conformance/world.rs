@@ -227,16 +227,26 @@ impl World {
 
     pub async fn row(&self, task: TaskId) -> TaskRow {
         let row = self.store().task(&self.tenant, task).await;
-        row.expect("reading works").expect("the task is there")
+        row.expect("reading works").what.expect("the task is there")
     }
 
     pub async fn history(&self, task: TaskId) -> Vec<Record> {
-        self.store().history(&self.tenant, task).await.expect("reading works")
+        let mut records = vec![];
+        let mut after = None;
+        loop {
+            let page = self.store().history(&self.tenant, task, after, PAGE_MAX).await;
+            let page = page.expect("reading works");
+            records.extend(page.rows);
+            after = page.next;
+            if after.is_none() {
+                return records;
+            }
+        }
     }
 
     pub async fn pool(&self, name: &PoolName) -> Option<Pool> {
-        let rows = self.store().pools(&self.tenant).await.expect("reading works");
-        rows.into_iter().find(|row| row.name == *name).map(|row| row.pool)
+        let rows = self.store().pools(&self.tenant, None, PAGE_MAX).await.expect("reading works");
+        rows.rows.into_iter().find(|row| row.name == *name).map(|row| row.pool)
     }
 
     /// Every entry after a position, page by page.

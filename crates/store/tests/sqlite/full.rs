@@ -67,7 +67,8 @@ impl Scene {
     }
 
     fn state(&self, task: TaskId) -> &'static str {
-        let row = wait(self.store.task(&local(), task)).expect("it reads").expect("it is there");
+        let row =
+            wait(self.store.task(&local(), task)).expect("it reads").what.expect("it is there");
         row.flow.run.as_ref().map_or("none", |run| run.word())
     }
 
@@ -132,7 +133,7 @@ fn the_amnesty_after_a_full_disk_outlives_a_restart() {
     let store = open_on(&disk, options(&clock, 2)).expect("a sound disk");
     done(&store, renew(&local(), BOBS, "bob", 1));
     done(&store, Order::sweep(8));
-    let row = wait(store.task(&local(), ADAS)).expect("it reads").expect("it is there");
+    let row = wait(store.task(&local(), ADAS)).expect("it reads").what.expect("it is there");
     assert!(row.lease.is_some(), "nobody swept, so nobody lost a lease");
 }
 

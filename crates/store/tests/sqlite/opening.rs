@@ -190,11 +190,15 @@ fn a_power_cut_while_the_store_is_made_leaves_it_openable() {
 #[test]
 fn each_store_has_a_life_of_its_own_and_keeps_it() {
     let (disk, other) = (Disk::new(1), Disk::new(2));
-    let life =
-        |disk: &Disk, seed| open_on(disk, options(&clock(), seed)).expect("it opens").incarnation();
-    let first = life(&disk, 1);
-    assert_eq!(life(&disk, 5), first);
-    assert_ne!(life(&other, 2), first);
+    let names = |disk: &Disk, seed| {
+        let store = open_on(disk, options(&clock(), seed)).expect("it opens");
+        (store.incarnation(), store.deployment())
+    };
+    let first = names(&disk, 1);
+    assert_eq!(names(&disk, 5), first);
+    let second = names(&other, 2);
+    assert_ne!(second.0, first.0);
+    assert_ne!(second.1, first.1, "two installations never reap each other");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use baton_domain::command::{Command, Person, Supervisor};
 use baton_domain::ids::TaskId;
 use baton_domain::time::Millis;
-use baton_store::Store;
 use baton_store::clock::ManualClock;
 use baton_store::order::{Aim, Order};
 use baton_store::read::Happened;
 use baton_store::sqlite::SqliteStore;
+use baton_store::{Cursor, Error, Store};
 use baton_testkit::disk::Disk;
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
@@ -157,5 +157,29 @@ fn a_payload_can_be_erased_in_one_way_and_stays_erased() {
     let audit = wait(store.audit()).expect("it can be audited");
     assert_eq!((audit.fault, audit.entries, audit.seals), (None, 5, 1), "the chain still holds");
     let entries = wait(store.entries_of(&local(), TaskId(1), 3, 1)).expect("it reads");
-    assert_eq!(entries[0].happened, Happened::Erased);
+    assert_eq!(entries.rows[0].happened, Happened::Erased);
+}
+
+#[test]
+fn below_a_raised_floor_a_cursor_has_expired_and_a_fresh_reader_begins_at_it() {
+    let disk = with_history();
+    let db = beside(&disk);
+    db.execute_batch("UPDATE tenants SET floor = 3; DELETE FROM events WHERE position <= 3")
+        .expect("what is below the floor may go");
+    db.close().expect("it closes");
+    let store = open(&disk, &clock());
+    let life = store.incarnation();
+    let read = |incarnation, position| match wait(store.entries(
+        &local(),
+        Cursor { incarnation, position },
+        9,
+    )) {
+        Ok(page) => Ok(page.rows.iter().map(|entry| entry.position).collect::<Vec<_>>()),
+        Err(Error::CursorExpired { floor }) => Err(floor),
+        Err(error) => panic!("it reads: {error}"),
+    };
+    assert_eq!(read(0, 0), Ok(vec![4, 5]), "whoever saw nothing misses nothing");
+    assert_eq!(read(life, 0), Err(3), "whoever saw an empty store misses what was dropped");
+    assert_eq!(read(life, 2), Err(3));
+    assert_eq!(read(life, 3), Ok(vec![4, 5]));
 }

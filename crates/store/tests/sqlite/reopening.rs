@@ -49,16 +49,16 @@ fn told(store: &SqliteStore, tenant: &TenantId) -> String {
         let after = tasks.last().map(|row: &baton_store::TaskRow| row.flow.id);
         let page = wait(store.tasks(tenant, filter(after))).expect("it reads");
         tasks.extend(page.rows);
-        if !page.more {
+        if page.next.is_none() {
             break;
         }
     }
     let history: Vec<_> = tasks
         .iter()
-        .map(|row| wait(store.history(tenant, row.flow.id)).expect("it reads"))
+        .map(|row| wait(store.history(tenant, row.flow.id, None, 500)).expect("it reads"))
         .collect();
-    let projects = wait(store.projects(tenant)).expect("it reads");
-    let pools = wait(store.pools(tenant)).expect("it reads");
+    let projects = wait(store.projects(tenant, None, 500)).expect("it reads");
+    let pools = wait(store.pools(tenant, None, 500)).expect("it reads");
     format!("{tasks:#?}\n{history:#?}\n{:#?}\n{projects:#?}\n{pools:#?}", entries(store, tenant))
 }
 
@@ -129,7 +129,7 @@ fn what_is_due_still_happens_after_a_restart_and_at_the_same_time() {
         seconds += 1;
     }
     assert_eq!(seconds, 300);
-    let row = wait(store.task(&local(), TaskId(1))).expect("it reads").expect("it is there");
+    let row = wait(store.task(&local(), TaskId(1))).expect("it reads").what.expect("it is there");
     assert!(row.lease.is_none());
 }
 
@@ -216,7 +216,7 @@ fn an_ended_task_of_a_removed_project_does_not_stop_time() {
     clock.advance(Millis::seconds(20));
     let due = [1, 2, 3].map(|_| done(&store, Order::sweep(1)).swept.due);
     assert_eq!(due, [1, 0, 0], "nothing is due for ever");
-    let row = wait(store.task(&tenant("other"), TaskId(1))).expect("it reads").expect("there");
+    let row = wait(store.task(&tenant("other"), TaskId(1))).expect("it reads").what.expect("there");
     assert_eq!(row.flow.run.as_ref().map(|run| run.word()), Some("queued"), "others go on");
 }
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
 use baton_domain::history::Record;
-use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
+use baton_domain::pool::PoolName;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
 use baton_domain::task::{Kind as TaskKind, Priority};
@@ -19,8 +20,8 @@ use baton_store::chain::Audit;
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
-    Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, Kind, Order,
-    Page, PoolRow, Store, TaskRow,
+    Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
+    Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
 };
 
 use crate::chance::SeededChance;
@@ -242,16 +243,46 @@ impl Store for Flawed {
         })
     }
 
-    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Option<TaskRow>> {
+    fn incarnation(&self) -> u64 {
+        self.model.incarnation()
+    }
+
+    fn deployment(&self) -> DeploymentId {
+        self.model.deployment()
+    }
+
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Told<Option<TaskRow>>> {
         self.model.task(tenant, id)
     }
 
-    fn tasks<'a>(&'a self, tenant: &'a TenantId, filter: Filter) -> Answer<'a, Page<TaskRow>> {
+    fn tasks<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: Filter,
+    ) -> Answer<'a, List<TaskRow, TaskId>> {
         self.model.tasks(tenant, filter)
     }
 
-    fn history<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Vec<Record>> {
-        self.model.history(tenant, id)
+    fn runs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: RunFilter,
+    ) -> Answer<'a, List<RunRow, RunId>> {
+        self.model.runs(tenant, filter)
+    }
+
+    fn run<'a>(&'a self, tenant: &'a TenantId, id: RunId) -> Answer<'a, Told<Option<RunFull>>> {
+        self.model.run(tenant, id)
+    }
+
+    fn history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Answer<'a, List<Record, HistoryKey>> {
+        self.model.history(tenant, id, after, count_max)
     }
 
     fn entries<'a>(
@@ -269,16 +300,34 @@ impl Store for Flawed {
         id: TaskId,
         from_version: u64,
         count_max: usize,
-    ) -> Answer<'a, Vec<Entry>> {
+    ) -> Answer<'a, List<Entry, u64>> {
         self.model.entries_of(tenant, id, from_version, count_max)
     }
 
-    fn projects<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<Arc<Project>>> {
-        self.model.projects(tenant)
+    fn projects<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Answer<'a, List<Arc<Project>, ProjectId>> {
+        self.model.projects(tenant, after, count_max)
     }
 
-    fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
-        self.model.pools(tenant)
+    fn pools<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Answer<'a, List<PoolRow, PoolName>> {
+        self.model.pools(tenant, after, count_max)
+    }
+
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        project: Option<ProjectId>,
+    ) -> Answer<'a, Told<Stats>> {
+        self.model.stats(tenant, project)
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -1,0 +1,181 @@
+//! The seam as SQLite serves it: orders to the writer, questions to the readers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use baton_domain::history::Record;
+use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::pool::PoolName;
+use baton_domain::project::Project;
+use baton_domain::time::Timestamp;
+use tokio::sync::oneshot;
+
+use super::inbox::Job;
+use super::{SqliteStore, audit, lists, reads, runs};
+use crate::chain::Audit;
+use crate::order::{Committed, Order};
+use crate::read::{
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
+    Stats, TaskRow, Told,
+};
+use crate::{Answer, Error, Store};
+
+impl Store for SqliteStore {
+    fn submit(&self, order: Order) -> Answer<'_, Committed> {
+        let (reply, answer) = oneshot::channel();
+        let pushed = self.inbox.push(Job { order, reply });
+        Box::pin(async move {
+            if let Err(error) = pushed {
+                return Err(match self.gauges.stopped() {
+                    Some(why) => Error::Stopped(why),
+                    None => error,
+                });
+            }
+            answer.await.unwrap_or_else(|_| Err(Error::Unknown("the writer is gone".into())))
+        })
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn deployment(&self) -> DeploymentId {
+        self.deployment.clone()
+    }
+
+    fn task<'a>(&'a self, tenant: &'a TenantId, id: TaskId) -> Answer<'a, Told<Option<TaskRow>>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| lists::task(conn, &tenant, id))
+    }
+
+    fn tasks<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: Filter,
+    ) -> Answer<'a, List<TaskRow, TaskId>> {
+        let (tenant, now) = (tenant.clone(), self.clock.now());
+        self.read(move |conn| lists::tasks(conn, &tenant, &filter, now))
+    }
+
+    fn runs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: RunFilter,
+    ) -> Answer<'a, List<RunRow, RunId>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| runs::runs(conn, &tenant, &filter))
+    }
+
+    fn run<'a>(&'a self, tenant: &'a TenantId, id: RunId) -> Answer<'a, Told<Option<RunFull>>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| runs::run(conn, &tenant, id))
+    }
+
+    fn history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        after: Option<HistoryKey>,
+        count_max: usize,
+    ) -> Answer<'a, List<Record, HistoryKey>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| runs::history(conn, &tenant, id, after, count_max))
+    }
+
+    fn entries<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Cursor,
+        count_max: usize,
+    ) -> Answer<'a, Page<Entry>> {
+        let (tenant, life) = (tenant.clone(), self.incarnation);
+        self.read(move |conn| reads::entries(conn, &tenant, after, count_max, life))
+    }
+
+    fn entries_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        from_version: u64,
+        count_max: usize,
+    ) -> Answer<'a, List<Entry, u64>> {
+        let tenant = tenant.clone();
+        let from = from_version;
+        self.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
+    }
+
+    fn projects<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<ProjectId>,
+        count_max: usize,
+    ) -> Answer<'a, List<Arc<Project>, ProjectId>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| lists::projects(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn pools<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<PoolName>,
+        count_max: usize,
+    ) -> Answer<'a, List<PoolRow, PoolName>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| lists::pools(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        project: Option<ProjectId>,
+    ) -> Answer<'a, Told<Stats>> {
+        let (tenant, now) = (tenant.clone(), self.clock.now());
+        self.read(move |conn| lists::stats(conn, &tenant, project.as_ref(), now))
+    }
+
+    fn health(&self) -> Answer<'_, Health> {
+        let now = self.clock.now();
+        let age = |at: i64| (at > 0).then(|| now.since(Timestamp(at)));
+        let gauges = &self.gauges;
+        let overdue = Timestamp(gauges.overdue_since.load(Ordering::Relaxed));
+        let health = Health {
+            commit_age: age(gauges.committed_at.load(Ordering::Relaxed)),
+            checkpoint_age: age(self.checkpoints.at.load(Ordering::Relaxed)),
+            sweep_age: age(gauges.swept_at.load(Ordering::Relaxed)),
+            overdue: now.since(overdue),
+            queued: self.inbox.waiting(),
+            live: gauges.live.load(Ordering::Relaxed),
+            verified_entries: gauges.verified.load(Ordering::Relaxed),
+            free_bytes: (self.free_bytes)(),
+            full: gauges.full.load(Ordering::Relaxed),
+            stopped: gauges.stopped(),
+        };
+        Box::pin(async move { Ok(health) })
+    }
+
+    fn seal(&self) -> Answer<'_, ()> {
+        let Some(signing) = self.signing.clone() else { return Box::pin(async { Ok(()) }) };
+        let due = self.read(move |conn| audit::due_seals(conn, &signing));
+        Box::pin(async move {
+            let seals = due.await?;
+            if seals.is_empty() {
+                return Ok(());
+            }
+            let (reply, answer) = oneshot::channel();
+            self.inbox.push_seals(seals, reply);
+            answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
+        })
+    }
+
+    fn audit(&self) -> Answer<'_, Audit> {
+        let trusted = self.signing.as_ref().map(|key| key.verifying_key().to_bytes());
+        let gauges = Arc::clone(&self.gauges);
+        self.read(move |conn| {
+            let audit = audit::audit(conn, trusted.as_ref())?;
+            if audit.fault.is_none() {
+                gauges.verified.store(audit.entries, Ordering::Relaxed);
+            }
+            Ok(audit)
+        })
+    }
+}
