@@ -261,6 +261,12 @@ impl About {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 
+    /// The status that REST answers with when all went well: a POST that adds something made it.
+    #[must_use]
+    pub fn success(&self) -> u16 {
+        if self.method == Method::Post && self.hints == Hints::ADDS { 201 } else { 200 }
+    }
+
     /// Whether it changes anything.
     #[must_use]
     pub fn changes(&self) -> bool {

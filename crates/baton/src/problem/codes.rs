@@ -40,6 +40,7 @@ pub const CODES: &[Code] = &[
     code("draft", 409, 5, false, "The task is a draft", Some("baton task publish")),
     code("ended", 409, 5, false, "The task has ended", None),
     code("forbidden", 403, 4, false, "The key does not allow this", Some("baton key list")),
+    code("headers_too_large", 431, 2, false, "The header lines are too large", None),
     code("held", 409, 5, true, "Somebody holds the run", Some("baton task explain")),
     code("holder_full", 409, 14, true, "The claimer holds as much as it may", None),
     code(
@@ -79,6 +80,7 @@ pub const CODES: &[Code] = &[
     code("unknown", 503, 7, true, "The outcome is unknown", None),
     code("unreachable", 503, 6, true, "The server cannot be reached", Some("baton serve")),
     code("unsupported", 415, 2, false, "Only JSON is understood", None),
+    code("url_too_long", 414, 2, false, "The URL is too long", None),
     code("version_changed", 412, 5, false, "The task has changed", Some("baton task show")),
     code("wrong_method", 405, 2, false, "Not by this method", None),
     code("wrong_place", 421, 2, false, "Not at this address", None),

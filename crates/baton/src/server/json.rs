@@ -20,11 +20,8 @@ pub fn read(bytes: &[u8]) -> Result<Value, Problem> {
     value.map_err(|error| {
         let broken = reading.broken.take();
         broken.unwrap_or_else(|| {
-            let detail = format!(
-                "the body is not JSON: line {}, column {}",
-                error.line(),
-                error.column()
-            );
+            let detail =
+                format!("the body is not JSON: line {}, column {}", error.line(), error.column());
             Problem::new("malformed", detail)
         })
     })

@@ -68,11 +68,12 @@ pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
 
 fn fits(template: &str, parts: &[&str]) -> bool {
     let mut given = parts.iter();
-    let all = template.split('/').all(|own| {
-        given.next().is_some_and(|part| {
-            if own.starts_with('{') { !part.is_empty() } else { own == *part }
-        })
-    });
+    let all =
+        template.split('/').all(|own| {
+            given.next().is_some_and(|part| {
+                if own.starts_with('{') { !part.is_empty() } else { own == *part }
+            })
+        });
     all && given.next().is_none()
 }
 
