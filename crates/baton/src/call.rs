@@ -10,7 +10,7 @@ use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::LeaseRow;
-use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow};
+use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
 use sha2::{Digest as _, Sha256};
 
 use crate::engine::Engine;
@@ -179,20 +179,19 @@ impl Call {
 
     /// A task of the caller's tenant.
     pub async fn task(&self, id: TaskId) -> Result<TaskRow, Problem> {
-        let told = self.engine.task(&self.caller.tenant, id).await?;
-        told.what.ok_or_else(Problem::not_found)
+        Ok(self.look_at(id).await?.what)
+    }
+
+    /// A task of the caller's tenant, and how far the events were when it was read.
+    pub async fn look_at(&self, id: TaskId) -> Result<Told<TaskRow>, Problem> {
+        let Told { what, as_of } = self.engine.task(&self.caller.tenant, id).await?;
+        Ok(Told { what: what.ok_or_else(Problem::not_found)?, as_of })
     }
 
     /// A place in the events of the caller's tenant.
     #[must_use]
     pub fn cursor(&self, position: u64) -> Cursor {
         Cursor { incarnation: self.engine.incarnation(), position }
-    }
-
-    /// How far the events of the caller's tenant are.
-    pub async fn as_of(&self) -> Result<Cursor, Problem> {
-        let page = self.engine.entries(&self.caller.tenant, Cursor::start(), 0).await?;
-        Ok(self.cursor(page.as_of))
     }
 
     /// An answer to something that was carried out.
@@ -203,8 +202,10 @@ impl Call {
 
     /// The task that something was carried out on.
     pub async fn task_view(&self, done: &Done) -> Result<Answered<TaskView>, Problem> {
-        let row = self.task(done.flow.id).await?;
-        Ok(self.done(TaskView::of(&row, self.engine.now()), &done.committed))
+        let Told { what: row, as_of } = self.look_at(done.flow.id).await?;
+        let answered = self.done(TaskView::of(&row, self.engine.now()), &done.committed);
+        // The view was read after the commit, and may show more than it.
+        Ok(Answered { as_of: Some(self.cursor(as_of)), ..answered })
     }
 
     /// The run that something was carried out on: the live one, or the one that just finished.

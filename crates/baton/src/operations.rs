@@ -4,19 +4,53 @@ use std::sync::LazyLock;
 
 use crate::operation::Entry;
 
+mod backlog;
+mod event;
+mod inbox;
+mod pool;
 mod project;
 mod run;
+mod scheduler;
+mod stats;
 mod task;
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     vec![
         Entry::of::<project::Add>(),
+        Entry::of::<project::List>(),
+        Entry::of::<project::Show>(),
+        Entry::of::<project::Pause>(),
+        Entry::of::<project::Resume>(),
+        Entry::of::<project::Remove>(),
         Entry::of::<task::Create>(),
+        Entry::of::<task::Publish>(),
         Entry::of::<task::Show>(),
         Entry::of::<task::List>(),
+        Entry::of::<task::Edit>(),
+        Entry::of::<task::Move>(),
+        Entry::of::<task::Approve>(),
+        Entry::of::<task::Reject>(),
+        Entry::of::<task::Freeze>(),
+        Entry::of::<task::Unfreeze>(),
+        Entry::of::<task::Hold>(),
+        Entry::of::<task::Unhold>(),
+        Entry::of::<task::Close>(),
+        Entry::of::<task::Archive>(),
+        Entry::of::<task::Depend>(),
+        Entry::of::<task::Undepend>(),
+        Entry::of::<task::Tree>(),
+        Entry::of::<backlog::List>(),
         Entry::of::<run::Claim>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<inbox::List>(),
+        Entry::of::<event::List>(),
+        Entry::of::<pool::List>(),
+        Entry::of::<pool::Set>(),
+        Entry::of::<scheduler::Pause>(),
+        Entry::of::<scheduler::Resume>(),
+        Entry::of::<stats::Stats>(),
+        Entry::of::<stats::Health>(),
     ]
 });
 

@@ -1,8 +1,22 @@
 //! What callers see: rows of the store in the words of the glossary, with everything derived that
 //! people ask for first.
 
+mod contract;
+mod event;
+mod inbox;
+mod policy;
+mod pool;
+mod project;
 mod run;
+mod stats;
 mod task;
 
+pub use contract::{ContractLine, LineKind};
+pub use event::{ActorView, EventView};
+pub use inbox::{InboxItem, Lookup};
+pub use policy::PolicyView;
+pub use pool::{PauseView, PoolView};
+pub use project::{ProjectView, StageView};
 pub use run::{BlockView, LeaseView, RunView};
-pub use task::{ContractLine, TaskView};
+pub use stats::{ColumnView, HealthView, StatsView, TroubleView};
+pub use task::{TaskView, stage_word};

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod deadline;
 pub mod decide;
 pub mod event;
+pub mod explain;
 pub mod history;
 pub mod ids;
 pub mod lane;

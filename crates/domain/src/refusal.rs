@@ -53,9 +53,12 @@ pub enum Refusal {
     /// Nothing that the claimer may take is waiting.
     #[error("nothing is waiting that this claimer may take")]
     NothingClaimable,
-    /// A limit is reached.
+    /// A limit is reached that others meet, too.
     #[error("the limit of {pool} is reached")]
-    PoolFull { pool: String, held: Option<AttemptId> },
+    PoolFull { pool: String },
+    /// The claimer itself holds as much as it may, or its account does; somebody else may be let in.
+    #[error("the claimer's own limit is reached: {pool}")]
+    HolderFull { pool: String, held: Option<AttemptId> },
     /// Somebody paused this.
     #[error("{pool} is paused")]
     Paused { pool: String },
@@ -121,6 +124,36 @@ impl Refusal {
         }
     }
 
+    /// The tenant has as many of these as it may have.
+    #[must_use]
+    pub fn full(field: &str, count_max: usize) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            rule: format!("are {count_max} already, as many as a tenant may have"),
+        }
+    }
+
+    /// Whether a claimer that was refused so may be lucky later without changing anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingClaimable
+                | Self::PoolFull { .. }
+                | Self::HolderFull { .. }
+                | Self::Paused { .. }
+        )
+    }
+
+    /// Tells a claimer that is full what it holds.
+    #[must_use]
+    pub fn naming(self, attempt: impl FnOnce() -> Option<AttemptId>) -> Self {
+        if let Self::HolderFull { pool, .. } = self {
+            return Self::HolderFull { pool, held: attempt() };
+        }
+        self
+    }
+
     /// The stable word for the refusal.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -140,6 +173,7 @@ impl Refusal {
             Self::NotForYou { .. } => "not_for_you",
             Self::NothingClaimable => "nothing_claimable",
             Self::PoolFull { .. } => "pool_full",
+            Self::HolderFull { .. } => "holder_full",
             Self::Paused { .. } => "paused",
             Self::PersonNeeded => "person_needed",
             Self::Cycle { .. } => "cycle",

@@ -134,7 +134,7 @@ impl Engine {
                     }
                     return Ok(claimed);
                 }
-                Err(Error::Refused(refusal)) if may_pass(&refusal) => {
+                Err(Error::Refused(refusal)) if refusal.may_pass() => {
                     ticket.found_nothing(&wish.claimant, &refusal);
                     tokio::select! {
                         biased;
@@ -204,9 +204,4 @@ impl Engine {
             replayed,
         })
     }
-}
-
-/// Whether a refused claimer may be lucky later.
-fn may_pass(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::NothingClaimable | Refusal::PoolFull { .. } | Refusal::Paused { .. })
 }

@@ -1,9 +1,11 @@
 //! The words of the domain's closed lists.
 
+use baton_domain::command::Clear;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Kind, Priority};
 use baton_domain::view::{Badge, Need};
+use baton_store::order::Kind as Caller;
 
 use super::{Shape, Shaped};
 
@@ -42,6 +44,10 @@ choices! {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
     }
+    Clear { Body = "body", Assignee = "assignee", }
+    Caller {
+        Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
+    }
     WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
     PassedBy { Server = "server", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
@@ -63,6 +69,7 @@ choices! {
         EndedWithoutResult = "ended_without_result", Silent = "silent",
         StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
         Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
+        ChildrenUndone = "children_undone",
         Review = "review",
     }
 }

@@ -7,6 +7,7 @@ use baton_domain::ids::{
 };
 use baton_domain::limits::{BUDGET_MICROS_MAX, LEASE_MAX, SPAN_MAX};
 use baton_domain::policy::Policy;
+use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::refusal::Refusal;
 use baton_domain::text::{Reason, Text};
@@ -66,6 +67,28 @@ fn every_id_reads_back_as_it_was_written() {
         if read == Ok(attempt) { Ok(()) } else { Err(TestCaseError::fail(attempt.to_string())) }
     });
     outcome.expect("an id reads back");
+}
+
+#[test]
+fn a_pool_has_one_spelling_that_reads_back() {
+    for text in [
+        "scheduler",
+        "project shop",
+        "stage shop coding",
+        "tree T-1",
+        "holder ada",
+        "key shop database",
+        "account provider/main",
+        "budget T-128",
+    ] {
+        let name: PoolName = text.parse().expect("it is a pool");
+        assert_eq!(name.to_string(), text);
+    }
+    for text in
+        ["", "all", "stage shop", "project", "tree 1", "holder  ada", "scheduler ", "key A b"]
+    {
+        assert!(text.parse::<PoolName>().is_err(), "{text:?}");
+    }
 }
 
 #[test]

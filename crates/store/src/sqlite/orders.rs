@@ -7,6 +7,7 @@ use std::sync::Arc;
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::pool::{Pools, is_eased};
 use baton_domain::project::{Project, RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
@@ -412,13 +413,20 @@ impl Desk {
 
     fn settle_pools(&mut self, tenant: usize, ruling: &Ruling, now: Timestamp) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
-        let mut eased = false;
+        let mut touched = Pools::new();
         for change in &ruling.pools {
             let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
-            let before = pool.clone();
+            touched.entry(change.pool().clone()).or_insert_with(|| pool.clone());
             pool.apply(change);
-            eased |= pool.is_eased_since(&before, now);
-            self.pen.pool(ledger.key, change.pool(), pool)?;
+        }
+        let mut eased = false;
+        for (name, before) in &touched {
+            let pool = &ledger.pools[name];
+            eased |= is_eased(name, Some(before), Some(pool), now);
+            self.pen.pool(ledger.key, name, pool)?;
+            if pool.is_idle() {
+                ledger.pools.remove(name);
+            }
         }
         if eased {
             self.freed.push(Freed::Pools(ledger.id.clone()));

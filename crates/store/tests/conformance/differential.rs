@@ -33,7 +33,7 @@ struct Pair {
 /// What a store answered, as text. Of several attempts that a full holder has, any may be named.
 fn told(answer: &Result<Committed, Error>) -> String {
     match answer {
-        Err(Error::Refused(Refusal::PoolFull { pool, held })) => {
+        Err(Error::Refused(Refusal::HolderFull { pool, held })) => {
             format!("{pool} is full, holding: {}", held.is_some())
         }
         Ok(_) | Err(_) => format!("{answer:?}"),

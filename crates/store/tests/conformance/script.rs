@@ -291,7 +291,7 @@ impl Script {
     pub(super) fn patch(&mut self) -> Patch {
         let mut patch = Patch { title: Some(text("edited")), ..Patch::default() };
         match self.chance.below(6) {
-            0 => patch.if_version = Some(1 + self.chance.below(4)),
+            0 => patch.labels = Some(BTreeSet::new()),
             1 => patch.policy = Some(self.policy()),
             2 => patch.priority = Some(Priority::Urgent),
             3 => patch.contract = Some(self.contract()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::Refusal;
-use baton_domain::command::{Clear, Command, NewTask, Patch, Person, Proof, Supervisor};
+use baton_domain::command::{Clear, Command, Expect, NewTask, Patch, Person, Proof, Supervisor};
 use baton_domain::contract::{Contract, Term};
 use baton_domain::ids::{Digest, Nonce, TaskId};
 use baton_domain::policy::Policy;
@@ -45,7 +45,7 @@ fn rich(parent: TaskId, on: TaskId) -> NewTask {
         contract: Some((contract, digest('c'))),
         needs_approval: true,
         start_in: Some(stage("coding")),
-        start_at: Some(baton_domain::time::Timestamp(1_900_000_000_123)),
+        start_at: Some(baton_domain::time::Timestamp(1_800_000_600_123)),
         ..story("Everything is chosen")
     }
 }
@@ -81,7 +81,6 @@ pub async fn a_task_changed_in_every_field_reads_as_it_was_changed(world: &World
         )]),
     };
     let patch = Patch {
-        if_version: Some(1),
         title: Some(text("new")),
         body: None,
         priority: Some(Priority::Low),
@@ -249,13 +248,15 @@ pub async fn asking_for_what_is_so_already_changes_nothing(world: &World) {
 pub async fn an_edit_of_an_old_version_is_refused(world: &World) {
     let task = world.queued().await;
     let edit = |version| {
-        let title = Some(text("edited"));
-        Person::Edit(Box::new(Patch { if_version: Some(version), title, ..Patch::default() }))
+        let expect = Command::Expect(Expect { version: Some(version), run: None });
+        world.ask(Aim::Task(task, vec![expect, Command::Person(retitle("edited"))]))
     };
-    world.tell(task, edit(1)).await.expect("the version is the present one");
-    let refused = world.tell(task, edit(1)).await.err();
+    edit(1).await.expect("the version is the present one");
+    let before = world.dump().await;
+    let refused = edit(1).await.err();
     assert_eq!(refused, Some(Refusal::VersionChanged { version: 2 }));
-    world.tell(task, edit(2)).await.expect("the version is the present one");
+    assert_same(&before, &world.dump().await, "an edit of an old version");
+    edit(2).await.expect("the version is the present one");
 }
 
 pub async fn lists_show_what_they_are_asked_for(world: &World) {

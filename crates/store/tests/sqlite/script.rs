@@ -240,7 +240,7 @@ impl Script {
 
     fn watched(&mut self) -> Supervisor {
         match self.chance.below(8) {
-            0 => Supervisor::Spend { micros: 3 },
+            0 => Supervisor::Spend { total_micros: 3 },
             1 => Supervisor::Exited,
             2 => Supervisor::TimedOut(Deadline::StreamIdle),
             3 => Supervisor::Stopped { death: Death::Cgroup, survivor: false },

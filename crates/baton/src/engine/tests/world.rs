@@ -9,11 +9,10 @@ use baton_domain::contract::Submission;
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::pool::PoolName;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
-use baton_domain::task::{Kind as TaskKind, Priority};
+use baton_domain::task::Priority;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::chain::Audit;
@@ -194,25 +193,8 @@ pub(crate) fn project() -> Project {
 
 fn new_task(title: &str) -> NewTask {
     NewTask {
-        project: project().id,
-        creator: name("ann"),
-        creator_task: None,
-        title: text(title),
-        body: None,
-        kind: TaskKind::Story,
-        priority: Priority::Normal,
-        labels: [].into(),
-        parent: None,
-        depends_on: [].into(),
-        assignee: None,
-        capabilities: [].into(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
         start_in: Some(StageName::new("coding").expect("a plain word is a name")),
-        start_at: None,
+        ..NewTask::new(project().id, name("ann"), text(title))
     }
 }
 
