@@ -8,6 +8,7 @@ mod edges;
 mod finishing;
 mod flows;
 mod history;
+mod keys;
 mod lanes;
 mod laws;
 mod looping;
