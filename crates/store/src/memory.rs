@@ -3,6 +3,7 @@
 //! One lock over plain maps, and every question is answered by looking at everything. It is no
 //! place for clever code: the other stores are compared with it, answer by answer.
 
+mod keys;
 mod sweep;
 mod tenant;
 mod turn;
@@ -12,11 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::chain::Audit;
+use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{About, Cursor, Entry, Filter, Health, PAGE_MAX, Page, PoolRow, TaskRow};
 use crate::ruling::Judge;
@@ -191,6 +194,28 @@ impl Store for MemoryStore {
             pools.map(|(name, pool)| PoolRow { name: name.clone(), pool: pool.clone() }).collect()
         };
         Box::pin(async move { Ok(self.read(tenant, rows)) })
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        Box::pin(async move { Ok(self.lock().key(id)) })
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        Box::pin(
+            async move { Ok(self.read(tenant, |own| own.key_page(after.as_ref(), count_max))) },
+        )
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.lock().touch_keys(&uses);
+            Ok(())
+        })
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -6,6 +6,7 @@ pub mod bare;
 mod books;
 mod checkpoint;
 mod inbox;
+mod keys;
 mod load;
 mod migrate;
 mod orders;
@@ -23,6 +24,7 @@ use std::thread::JoinHandle;
 
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::project::Project;
 use baton_domain::time::{Millis, Timestamp};
 use ed25519_dalek::SigningKey;
@@ -38,6 +40,7 @@ use reads::Readers;
 use writer::{Gauges, Writer};
 
 use crate::chain::Audit;
+use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{Cursor, Entry, Filter, Health, Page, PoolRow, TaskRow};
 use crate::ruling::Judge;
@@ -382,6 +385,30 @@ impl Store for SqliteStore {
     fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
         let tenant = tenant.clone();
         self.read(move |conn| reads::pools(conn, &tenant))
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        let id = id.clone();
+        self.read(move |conn| keys::key(conn, &id))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| keys::keys(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        let (reply, answer) = oneshot::channel();
+        let pushed = self.inbox.push_uses(uses, reply);
+        Box::pin(async move {
+            pushed?;
+            answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
+        })
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -9,13 +9,14 @@ use std::thread::{self, Thread};
 
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, Order, Page, PoolRow,
-    Store, TaskRow,
+    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, KeyFound, KeyRow, Order,
+    Page, PoolRow, Store, TaskRow,
 };
 use baton_testkit::chance::Chance;
 
@@ -239,6 +240,23 @@ impl Store for Lockstep {
 
     fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
         ready(now(self.inner().pools(tenant)))
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        ready(now(self.inner().key(id)))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        ready(now(self.inner().keys(tenant, after, count_max)))
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        ready(now(self.inner().touch_keys(uses)))
     }
 
     fn health(&self) -> Answer<'_, Health> {

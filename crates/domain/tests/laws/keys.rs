@@ -97,10 +97,8 @@ fn reason<const MAX: usize>() -> Text<MAX> {
 }
 
 fn field(refused: Result<KeyRuling, Refusal>) -> String {
-    match refused.expect_err("it is refused") {
-        Refusal::Invalid { field, .. } => field,
-        other => other.code().into(),
-    }
+    let refusal = refused.expect_err("it is refused");
+    if let Refusal::Invalid { field, .. } = refusal { field } else { refusal.code().into() }
 }
 
 #[test]

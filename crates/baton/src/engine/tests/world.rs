@@ -8,6 +8,7 @@ use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
 use baton_domain::history::Record;
 use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
@@ -19,8 +20,8 @@ use baton_store::chain::Audit;
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
-    Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, Kind, Order,
-    Page, PoolRow, Store, TaskRow,
+    Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, KeyFound,
+    KeyRow, Kind, Order, Page, PoolRow, Store, TaskRow,
 };
 
 use crate::chance::SeededChance;
@@ -279,6 +280,23 @@ impl Store for Flawed {
 
     fn pools<'a>(&'a self, tenant: &'a TenantId) -> Answer<'a, Vec<PoolRow>> {
         self.model.pools(tenant)
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        self.model.key(id)
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        self.model.keys(tenant, after, count_max)
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        self.model.touch_keys(uses)
     }
 
     fn health(&self) -> Answer<'_, Health> {
