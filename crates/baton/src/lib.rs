@@ -12,6 +12,7 @@ pub mod demo;
 pub mod engine;
 pub mod health;
 pub mod home;
+pub mod identity;
 pub mod log;
 pub mod metrics;
 pub mod tokens;

@@ -22,6 +22,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("waiters", &["metrics"]),
     ("health", &[]),
     ("engine", &["chance", "clock", "health", "metrics", "tokens", "waiters"]),
+    ("identity", &["chance", "engine", "tokens"]),
     ("clockwork", &["engine"]),
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
     ("demo", &["chance", "clockwork", "engine", "home"]),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use baton_domain::history::Record;
 use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
-use baton_store::{Cursor, Entry, Error, Filter, Page, PoolRow, TaskRow};
+use baton_store::{Cursor, Entry, Error, Filter, KeyFound, KeyRow, Page, PoolRow, TaskRow};
 
 use super::Engine;
 
@@ -62,6 +63,26 @@ impl Engine {
     /// The pools of a tenant that somebody set.
     pub async fn pools(&self, tenant: &TenantId) -> Result<Vec<PoolRow>, Error> {
         self.store.pools(tenant).await
+    }
+
+    /// The key with this public id, whoever's it is, and what opens it.
+    pub async fn key(&self, id: &KeyId) -> Result<Option<KeyFound>, Error> {
+        self.store.key(id).await
+    }
+
+    /// The keys of a tenant after this one, in the order of their ids.
+    pub async fn keys(
+        &self,
+        tenant: &TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Result<Page<KeyRow>, Error> {
+        self.store.keys(tenant, after, count_max).await
+    }
+
+    /// Notes when keys were last used, which is no history and therefore no order.
+    pub async fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        self.store.touch_keys(uses).await
     }
 
     /// Walks every chain and every seal, and names the first thing that is wrong.

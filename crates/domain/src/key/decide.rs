@@ -208,7 +208,9 @@ impl NewKey {
         Ok(())
     }
 
-    fn born(&self, now: Timestamp) -> Key {
+    /// The key that it becomes.
+    #[must_use]
+    pub fn born(&self, now: Timestamp) -> Key {
         Key {
             id: self.id.clone(),
             name: self.name.clone(),

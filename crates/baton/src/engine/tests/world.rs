@@ -283,7 +283,10 @@ impl Store for Flawed {
     }
 
     fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
-        self.model.key(id)
+        Box::pin(async move {
+            self.flaws.strike().await?;
+            self.model.key(id).await
+        })
     }
 
     fn keys<'a>(
