@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_domain::key::KeyId;
 use baton_domain::text::Text;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,13 +19,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::engine::Engine;
+use crate::identity::Identity;
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
 
 use connection::{Connection, Paced};
 use crowd::{Crowd, Seat};
-use door::Door;
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
 
 pub use guard::Hosts;
@@ -35,10 +36,11 @@ mod arguments;
 pub mod command;
 mod connection;
 mod crowd;
-pub mod door;
+mod door;
 mod guard;
 mod json;
 pub mod limits;
+mod local;
 mod request;
 mod route;
 pub mod socket;
@@ -52,7 +54,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Serves the operations of one engine.
 pub struct Server {
     engine: Arc<Engine>,
-    door: Door,
+    identity: Arc<Identity>,
     hosts: Hosts,
     socket_hosts: Hosts,
     limits: Limits,
@@ -98,10 +100,15 @@ impl Peer {
 impl Server {
     /// A server that answers under these names.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, door: Door, hosts: Hosts, limits: Limits) -> Arc<Self> {
+    pub fn new(
+        engine: Arc<Engine>,
+        identity: Arc<Identity>,
+        hosts: Hosts,
+        limits: Limits,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
-            door,
+            identity,
             hosts,
             socket_hosts: Hosts::of_socket(),
             limits,
@@ -246,7 +253,7 @@ impl Server {
         *self.stage.borrow() == Stage::Open
     }
 
-    fn seat(&self, key: &str) -> Result<Seat, Problem> {
+    fn seat(&self, key: &KeyId) -> Result<Seat, Problem> {
         self.crowd.enter(key, self.limits.per_key_max)
     }
 
@@ -265,8 +272,8 @@ impl Server {
         &self.engine
     }
 
-    fn door(&self) -> &Door {
-        &self.door
+    fn identity(&self) -> &Arc<Identity> {
+        &self.identity
     }
 
     fn limits(&self) -> &Limits {

@@ -16,11 +16,11 @@ use tokio::time::sleep;
 
 use crate::chance::SystemChance;
 use crate::engine::Engine;
-use crate::{clockwork, home};
+use crate::identity::Identity;
+use crate::{clockwork, home, operations};
 
-use super::door::Door;
 use super::start::{DISK, Error, Wish};
-use super::{Hosts, Limits, Server, socket};
+use super::{Hosts, Limits, Server, local, socket};
 
 /// Where it listens if nobody says.
 const LISTEN: &str = "127.0.0.1:7117";
@@ -122,14 +122,17 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let mut signals = Signals::listen()?;
     let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
     let key_file = wish.folder.join("local.key");
-    let door = Door::default();
+    let chance = Arc::new(SystemChance);
+    let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));
+    let provided = local::provide(&key_file, &engine, &identity).await;
+    provided.map_err(|why| Error::KeyFile(key_file.clone(), why))?;
     let listener = TcpListener::bind(wish.listen).await;
     let listener = listener.map_err(|error| Error::Listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::Listen(wish.listen, error))?;
     let path = wish.socket.clone().unwrap_or_else(|| wish.folder.join("run/baton.sock"));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
-    let server = Server::new(Arc::clone(&engine), door, hosts, Limits::default());
+    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, Limits::default());
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
     let accepting = [

@@ -3,35 +3,37 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_domain::key::KeyId;
+
 use crate::problem::Problem;
 
 /// Requests in flight, by key.
 #[derive(Debug, Default)]
-pub struct Crowd(Mutex<HashMap<String, usize>>);
+pub struct Crowd(Mutex<HashMap<KeyId, usize>>);
 
 /// The right to be answered; given back when it is dropped.
 #[derive(Debug)]
 pub struct Seat {
     crowd: Arc<Crowd>,
-    key: String,
+    key: KeyId,
 }
 
 impl Crowd {
     /// Takes one of the seats of a key.
-    pub fn enter(self: &Arc<Self>, key: &str, count_max: usize) -> Result<Seat, Problem> {
+    pub fn enter(self: &Arc<Self>, key: &KeyId, count_max: usize) -> Result<Seat, Problem> {
         let mut seats = self.lock();
-        let taken = seats.entry(key.to_owned()).or_default();
+        let taken = seats.entry(key.clone()).or_default();
         if *taken >= count_max {
             let detail = format!("a key has at most {count_max} requests in flight");
             return Err(Problem::new("rate_limited", detail));
         }
         *taken += 1;
         drop(seats);
-        Ok(Seat { crowd: Arc::clone(self), key: key.to_owned() })
+        Ok(Seat { crowd: Arc::clone(self), key: key.clone() })
     }
 
     /// Whoever panicked while it held the lock left the counts whole: every change is one step.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyId, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,42 +1,41 @@
 //! Who is at the door.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::identity::Caller;
+use crate::identity::{Caller, Denied, Identity};
 use crate::problem::Problem;
 
 /// Somebody who was let in, as long as its key is good.
 #[derive(Clone, Debug)]
 pub struct Session {
+    /// Who.
     pub caller: Caller,
-    pub key: Option<String>,
+    identity: Arc<Identity>,
 }
 
 impl Session {
-    /// Waits until the key is good no longer.
+    /// Whoever shows this key.
+    pub async fn open(identity: &Arc<Identity>, bearer: &str) -> Result<Self, Problem> {
+        match identity.authenticate(bearer).await {
+            Ok(caller) => Ok(Self { caller, identity: Arc::clone(identity) }),
+            Err(Denied::Unauthenticated) => Err(not_valid()),
+            Err(Denied::Unavailable(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whoever calls as the user that the server runs as.
+    #[must_use]
+    pub fn owner(identity: &Arc<Identity>) -> Self {
+        Self { caller: identity.local_owner(), identity: Arc::clone(identity) }
+    }
+
+    /// Waits until its key is good no longer.
     pub async fn over(&self) -> Problem {
-        std::future::pending().await
+        self.identity.watch(&self.caller).await;
+        not_valid()
     }
 }
 
-/// Lets in who proves itself.
-#[derive(Debug, Default)]
-pub struct Door {
-    pub keys: Mutex<BTreeMap<String, Caller>>,
-    pub owner: Option<Caller>,
-}
-
-impl Door {
-    pub async fn open(&self, bearer: &str) -> Result<Session, Problem> {
-        let keys = self.keys.lock().expect("x");
-        let caller = keys
-            .get(bearer)
-            .cloned()
-            .ok_or_else(|| Problem::new("unauthenticated", "the key is not known"))?;
-        Ok(Session { caller, key: Some(bearer.into()) })
-    }
-    pub fn owner(&self) -> Session {
-        Session { caller: self.owner.clone().expect("x"), key: None }
-    }
+fn not_valid() -> Problem {
+    Problem::new("unauthenticated", Denied::Unauthenticated.to_string())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
+use baton_domain::scope::{Level, Scope};
 use baton_domain::text::Text;
 use baton_store::Error;
 use hyper::body::Incoming;
@@ -32,7 +33,7 @@ use super::{Peer, Server, arguments, stream};
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENT_STREAM: &str = "text/event-stream";
 /// What a key must allow to read figures: the same as to read how the server is.
-const FIGURES: &str = "health:read";
+const FIGURES: Scope = Scope::of("health", Level::Read);
 
 /// Answers one request.
 pub async fn answer(
@@ -91,9 +92,11 @@ impl Answering<'_> {
             }
             Page::Metrics => {
                 let session = self.session().await?;
-                if !session.caller.may(FIGURES) {
+                if !session.caller.may(&FIGURES) {
                     let detail = format!("the key does not have the scope {FIGURES}");
-                    return Err(Problem::new("forbidden", detail).with("scope", FIGURES));
+                    return Err(
+                        Problem::new("forbidden", detail).with("scope", FIGURES.to_string())
+                    );
                 }
                 let figures = self.server.engine().metrics().render();
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -109,7 +112,7 @@ impl Answering<'_> {
         body: Incoming,
     ) -> Result<Answered, Problem> {
         let session = self.session().await?;
-        let key = session.key.as_deref();
+        let key = session.caller.key.as_ref();
         let seat = key.map(|key| self.server.seat(key)).transpose()?;
         let headers = &self.head.headers;
         let given = if entry.about.changes() {
@@ -142,7 +145,7 @@ impl Answering<'_> {
     async fn session(&self) -> Result<Session, Problem> {
         let Some(given) = once(&self.head.headers, &header::AUTHORIZATION)? else {
             if self.peer == Peer::Owner {
-                return Ok(self.server.door().owner());
+                return Ok(Session::owner(self.server.identity()));
             }
             let detail = "send `Authorization: Bearer` with a key";
             return Err(Problem::new("unauthenticated", detail));
@@ -154,7 +157,7 @@ impl Answering<'_> {
                 return Err(Problem::new("unauthenticated", detail));
             }
         };
-        self.server.door().open(bearer).await
+        Session::open(self.server.identity(), bearer).await
     }
 
     fn envelope(&self, caller: &Caller) -> Result<Envelope, Problem> {

@@ -1,11 +1,9 @@
 //! What stands in a URL: names and values, and never a secret.
 
-use baton_domain::text::CLAIM_TOKEN_PREFIX;
+use baton_domain::text::{CLAIM_TOKEN_PREFIX, KEY_PREFIX};
 
 use crate::problem::Problem;
 
-/// How keys begin.
-const KEY_PREFIX: &str = "batonk_";
 /// Names under which people put secrets into a URL.
 const SECRET_NAMES: [&str; 8] =
     ["token", "key", "access_token", "api_key", "apikey", "claim_token", "secret", "password"];
