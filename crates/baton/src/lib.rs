@@ -22,6 +22,7 @@ pub mod operations;
 pub mod problem;
 pub mod server;
 pub mod shape;
+pub mod surface;
 pub mod tokens;
 pub mod views;
 pub mod waiters;

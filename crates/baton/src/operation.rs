@@ -262,6 +262,33 @@ impl About {
     }
 }
 
+impl Speaker {
+    /// The word for who may ask.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Anyone => "anyone",
+            Self::Person => "person",
+            Self::Agent => "agent",
+            Self::Supervisor => "supervisor",
+        }
+    }
+}
+
+impl Hints {
+    /// The words for what is so, in the order in which agent programs list them.
+    #[must_use]
+    pub fn words(self) -> Vec<&'static str> {
+        let all = [
+            (self.read_only, "reads"),
+            (self.destructive, "destructive"),
+            (self.idempotent, "idempotent"),
+            (self.open_world, "reaches beyond"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect()
+    }
+}
+
 impl Method {
     /// As HTTP writes it.
     #[must_use]

@@ -43,6 +43,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Depend>(),
         Entry::of::<task::Undepend>(),
         Entry::of::<task::Tree>(),
+        Entry::of::<task::Explain>(),
         Entry::of::<backlog::List>(),
         Entry::of::<run::Claim>(),
         Entry::of::<run::Checkpoint>(),

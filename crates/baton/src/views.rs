@@ -3,6 +3,7 @@
 
 mod contract;
 mod event;
+mod explain;
 mod inbox;
 mod policy;
 mod pool;
@@ -13,6 +14,7 @@ mod task;
 
 pub use contract::{ContractLine, LineKind};
 pub use event::{ActorView, EventView};
+pub use explain::CauseView;
 pub use inbox::{InboxItem, Lookup};
 pub use policy::PolicyView;
 pub use pool::{PauseView, PoolView};

@@ -129,6 +129,14 @@ impl Waiters {
         self.lock().of.get(tenant).map_or(0, BTreeMap::len)
     }
 
+    /// Who of this tenant waits, and for what.
+    #[must_use]
+    pub fn staff(&self, tenant: &TenantId) -> Vec<Claimant> {
+        let queues = self.lock();
+        let places = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
+        places.map(|place| place.claimant.clone()).collect()
+    }
+
     /// Whether nobody waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

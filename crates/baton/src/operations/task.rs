@@ -20,11 +20,13 @@ use crate::shape::{PageSize, When, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
 
 pub use edit::Edit;
+pub use explain::Explain;
 pub use holds::{Freeze, Hold, Unfreeze, Unhold};
 pub use steps::{Approve, Archive, Close, Depend, Move, Publish, Reject, Undepend};
 pub use tree::Tree;
 
 mod edit;
+mod explain;
 mod holds;
 mod steps;
 mod tree;
