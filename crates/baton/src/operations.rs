@@ -12,6 +12,7 @@ mod event;
 mod inbox;
 mod pool;
 mod project;
+mod recent;
 mod run;
 mod scheduler;
 mod stats;
@@ -45,8 +46,28 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Tree>(),
         Entry::of::<task::Explain>(),
         Entry::of::<backlog::List>(),
+        Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),
+        Entry::of::<run::Begin>(),
+        Entry::of::<run::Show>(),
+        Entry::of::<run::List>(),
+        Entry::of::<run::Heartbeat>(),
+        Entry::of::<run::Progress>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<run::Ask>(),
+        Entry::of::<run::Answer>(),
+        Entry::of::<run::Receive>(),
+        Entry::of::<run::Block>(),
+        Entry::of::<run::Unblock>(),
+        Entry::of::<run::Wait>(),
+        Entry::of::<run::Release>(),
+        Entry::of::<run::Complete>(),
+        Entry::of::<run::Fail>(),
+        Entry::of::<run::Cancel>(),
+        Entry::of::<run::Retry>(),
+        Entry::of::<run::Handoff>(),
+        Entry::of::<run::ForceRelease>(),
+        Entry::of::<run::ForceFail>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
