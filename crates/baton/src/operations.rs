@@ -1,6 +1,9 @@
 //! Everything that a caller can ask for, in one list.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use baton_domain::scope::Scope;
 
 use crate::operation::Entry;
 
@@ -9,6 +12,7 @@ mod event;
 mod inbox;
 mod pool;
 mod project;
+mod recent;
 mod run;
 mod scheduler;
 mod stats;
@@ -42,8 +46,28 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<task::Tree>(),
         Entry::of::<task::Explain>(),
         Entry::of::<backlog::List>(),
+        Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),
+        Entry::of::<run::Begin>(),
+        Entry::of::<run::Show>(),
+        Entry::of::<run::List>(),
+        Entry::of::<run::Heartbeat>(),
+        Entry::of::<run::Progress>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<run::Ask>(),
+        Entry::of::<run::Answer>(),
+        Entry::of::<run::Receive>(),
+        Entry::of::<run::Block>(),
+        Entry::of::<run::Unblock>(),
+        Entry::of::<run::Wait>(),
+        Entry::of::<run::Release>(),
+        Entry::of::<run::Complete>(),
+        Entry::of::<run::Fail>(),
+        Entry::of::<run::Cancel>(),
+        Entry::of::<run::Retry>(),
+        Entry::of::<run::Handoff>(),
+        Entry::of::<run::ForceRelease>(),
+        Entry::of::<run::ForceFail>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
@@ -54,6 +78,18 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<stats::Health>(),
     ]
 });
+
+/// What keys can allow, in order.
+static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
+    let scopes: BTreeSet<_> = all().iter().map(|entry| entry.about.scope()).collect();
+    scopes.into_iter().collect()
+});
+
+/// Every scope that any operation asks for.
+#[must_use]
+pub fn scopes() -> &'static [Scope] {
+    &SCOPES
+}
 
 /// Every operation there is.
 #[must_use]

@@ -14,6 +14,7 @@ use baton_domain::task::{Brief, Flow, Kind, Stage, Task};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
+use super::keys::Keys;
 use crate::order::Actor;
 use crate::read::{About, Entry, Happened, LeaseRow, TaskRow};
 use crate::ruling::{self, Judge, Ruling, Setting};
@@ -23,6 +24,7 @@ use crate::ruling::{self, Judge, Ruling, Setting};
 pub(super) struct Tenant {
     pub(super) projects: BTreeMap<ProjectId, Arc<Project>>,
     pub(super) pools: Pools,
+    pub(super) keys: Keys,
     pub(super) tasks: BTreeMap<TaskId, Kept>,
     /// Which task waits for which; one that ended waits for none.
     pub(super) edges: BTreeSet<(TaskId, TaskId)>,

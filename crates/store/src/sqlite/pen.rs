@@ -81,7 +81,7 @@ impl Pen {
     }
 
     /// Runs one statement, inside the batch's transaction.
-    fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
+    pub(super) fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
         if !self.open {
             self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             self.open = true;

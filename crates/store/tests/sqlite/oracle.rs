@@ -232,6 +232,7 @@ impl Fold {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut.clone_from(shut),
+            RecordEvent::Key(_) => unreachable!("no script makes keys"),
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }
