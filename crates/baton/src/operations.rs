@@ -114,3 +114,6 @@ pub fn all() -> &'static [Entry] {
 pub fn find(noun: &str, verb: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.about.noun == noun && entry.about.verb == verb)
 }
+
+#[cfg(test)]
+mod tests;
