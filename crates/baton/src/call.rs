@@ -76,7 +76,7 @@ impl Call {
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
         if !self.caller.may(&about.scope()) {
             let detail = format!("the key does not have the scope {}", about.scope());
-            return Err(Problem::new("forbidden", detail).with("scope", about.scope()));
+            return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
         }
         let inside = self.envelope.pass.is_some();
         match (about.speaker, self.caller.kind) {

@@ -181,6 +181,7 @@ fn word(aim: &Aim) -> &'static str {
         Aim::Birth(..) => "birth",
         Aim::Next(_) => "next",
         Aim::Record(..) => "record",
+        Aim::Key(_) => "key",
         Aim::Sweep(_) => "sweep",
     }
 }

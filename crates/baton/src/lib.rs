@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod operation;
 pub mod operations;
 pub mod problem;
+pub mod server;
 pub mod shape;
 pub mod surface;
 pub mod tokens;

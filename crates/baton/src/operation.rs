@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use baton_domain::scope::Scope;
 use baton_domain::time::Timestamp;
 use baton_store::{Committed, Cursor};
 use serde::Serialize;
@@ -14,6 +15,8 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::shape::{Position, Shape, Shaped, Violation, When};
+
+pub use baton_domain::scope::Level;
 
 /// One thing that a caller can ask for; the type is its arguments.
 pub trait Operation: Shaped + DeserializeOwned + Send + 'static {
@@ -67,21 +70,6 @@ pub enum Method {
     Patch,
     /// Takes it away.
     Delete,
-}
-
-/// How far an operation reaches; with the noun it is the scope that a key needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Looks.
-    Read,
-    /// Does the work of a holder.
-    Work,
-    /// Changes what others see.
-    Write,
-    /// Overrules a holder.
-    Force,
-    /// Decides who may do what.
-    Admin,
 }
 
 /// Who may ask.
@@ -252,8 +240,8 @@ impl About {
 
     /// What a key must allow: `run:work`.
     #[must_use]
-    pub fn scope(&self) -> String {
-        format!("{}:{}", self.noun, self.level.word())
+    pub fn scope(&self) -> Scope {
+        Scope::of(self.noun, self.level)
     }
 
     /// The arguments that stand in the path, in order.
@@ -298,20 +286,6 @@ impl Hints {
             (self.open_world, "reaches beyond"),
         ];
         all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect()
-    }
-}
-
-impl Level {
-    /// The word in a scope.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Work => "work",
-            Self::Write => "write",
-            Self::Force => "force",
-            Self::Admin => "admin",
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Everything that a caller can ask for, in one list.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use baton_domain::scope::Scope;
 
 use crate::operation::Entry;
 
@@ -88,6 +91,18 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     ]
 });
 
+/// What keys can allow, in order.
+static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
+    let scopes: BTreeSet<_> = all().iter().map(|entry| entry.about.scope()).collect();
+    scopes.into_iter().collect()
+});
+
+/// Every scope that any operation asks for.
+#[must_use]
+pub fn scopes() -> &'static [Scope] {
+    &SCOPES
+}
+
 /// Every operation there is.
 #[must_use]
 pub fn all() -> &'static [Entry] {
@@ -99,3 +114,6 @@ pub fn all() -> &'static [Entry] {
 pub fn find(noun: &str, verb: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.about.noun == noun && entry.about.verb == verb)
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,6 +163,10 @@ impl From<Refusal> for Problem {
             | Refusal::StageOccupied { .. }
             | Refusal::ProjectInUse { .. }
             | Refusal::LineageTooLong
+            | Refusal::NameTaken { .. }
+            | Refusal::KeyEnded
+            | Refusal::BeyondKey { .. }
+            | Refusal::LimitReached { .. }
             | Refusal::ContractChanged => problem,
         }
     }

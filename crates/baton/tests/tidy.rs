@@ -23,11 +23,11 @@ const MODULES: &[(&str, &[&str])] = &[
     ("changes", &[]),
     ("health", &[]),
     ("engine", &["chance", "changes", "clock", "health", "metrics", "tokens", "waiters"]),
+    ("identity", &["chance", "engine", "tokens"]),
     ("clockwork", &["engine"]),
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
     ("shape", &[]),
     ("problem", &["shape"]),
-    ("identity", &[]),
     ("views", &["health", "shape"]),
     ("call", &["engine", "identity", "operation", "problem", "shape", "tokens", "views"]),
     ("operation", &["call", "problem", "shape"]),
@@ -52,7 +52,7 @@ const DATABASES: &[&str] =
 const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 6_900;
+const DOMAIN_LINES_MAX: usize = 7_600;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

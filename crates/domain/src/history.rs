@@ -10,10 +10,10 @@ use crate::run::{Certainty, Death, Finish, Mode, Outcome, Progress, Purpose, Run
 use crate::task::Flow;
 use crate::time::Timestamp;
 
-/// A row of the history of a task.
+/// What is behind a task: a row of its history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "record")]
-pub enum Record {
+pub enum Past {
     /// An attempt that ended.
     Attempt(AttemptRecord),
     /// A run that finished.
@@ -72,10 +72,10 @@ pub struct CheckpointRecord {
 
 /// The rows that an event leaves behind, given the task as it was just before.
 #[must_use]
-pub fn records(before: &Flow, event: &Event, at: Timestamp) -> Vec<Record> {
+pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
     let Some(run) = &before.run else { return vec![] };
     let finished = |finish: &Finish, result: Option<RunResult>| {
-        Record::Run(RunRecord {
+        Past::Run(RunRecord {
             number: run.number,
             stage: run.stage.clone(),
             previous: run.previous,
@@ -93,7 +93,7 @@ pub fn records(before: &Flow, event: &Event, at: Timestamp) -> Vec<Record> {
     }
     let Some(held) = run.held() else { return vec![] };
     if let Event::Checkpointed { number, note } = event {
-        return vec![Record::Checkpoint(CheckpointRecord {
+        return vec![Past::Checkpoint(CheckpointRecord {
             number: *number,
             run: run.number,
             attempt: held.attempt,
@@ -103,7 +103,7 @@ pub fn records(before: &Flow, event: &Event, at: Timestamp) -> Vec<Record> {
         })];
     }
     let Event::AttemptEnded { outcome, certainty, death, then, .. } = event else { return vec![] };
-    let attempt = Record::Attempt(AttemptRecord {
+    let attempt = Past::Attempt(AttemptRecord {
         number: held.attempt,
         run: run.number,
         holder: held.holder.clone(),

@@ -48,6 +48,14 @@ pub const CHECKPOINTS_MAX: u32 = 10_000;
 pub const PROGRESS_MAX: u32 = 1_000_000;
 /// Working stages of a pipeline.
 pub const STAGES_MAX: usize = 12;
+/// Live keys of one tenant: a key for every agent of a large fleet.
+pub const KEYS_MAX: usize = 1_000;
+/// Revoked and expired keys of one tenant that are remembered; their entries stay.
+pub const DEAD_KEYS_MAX: usize = 1_000;
+/// Scopes of one key: more than there are operations to guard.
+pub const SCOPES_MAX: usize = 64;
+/// Tenants of one store: whoever has more wants more stores.
+pub const TENANTS_MAX: usize = 1_024;
 /// Commands in one order.
 pub const COMMANDS_MAX: usize = 4;
 
@@ -61,6 +69,10 @@ pub const SPAN_MAX: Millis = Millis::hours(24 * 30);
 pub const BUDGET_MICROS_MAX: u64 = 1_000_000_000_000_000;
 /// How long a holder may park or delay a run by time alone.
 pub const PARKED_MAX: Millis = Millis::hours(24 * 30);
+/// The longest that a key may live.
+pub const KEY_LIFETIME_MAX: Millis = Millis::hours(24 * 366);
+/// The longest that the secret before opens a key after an exchange.
+pub const KEY_OVERLAP_MAX: Millis = Millis::hours(24 * 7);
 /// The longest lease that may be asked for.
 pub const LEASE_MAX: Millis = Millis::hours(24);
 /// The shortest lease that may be asked for.

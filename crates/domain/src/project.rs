@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ProjectId, StageName};
+use crate::key::KeyEvent;
 use crate::lane::Claimant;
 use crate::limits::{POOLS_MAX, PROJECTS_MAX, STAGES_MAX};
 use crate::pool::{Pool, PoolName, Shut};
@@ -87,6 +88,9 @@ pub enum RecordEvent {
     PoolLimited { pool: PoolName, limit: Option<u64> },
     /// A pool was paused or resumed.
     PoolShut { pool: PoolName, shut: Option<Shut> },
+    /// Something happened to keys.
+    #[serde(untagged)]
+    Key(KeyEvent),
 }
 
 /// What a record command may look at.

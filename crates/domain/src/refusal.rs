@@ -92,6 +92,18 @@ pub enum Refusal {
     /// The expected version is not the present one.
     #[error("the task is at version {version}")]
     VersionChanged { version: u64 },
+    /// Another live thing has this name.
+    #[error("the name `{name}` is taken")]
+    NameTaken { name: String },
+    /// The key was revoked, or has expired.
+    #[error("the key is revoked or has expired")]
+    KeyEnded,
+    /// The caller's key does not reach that far.
+    #[error("this goes beyond the key that asks for it: {why}")]
+    BeyondKey { why: String },
+    /// There are as many as there may be.
+    #[error("there are already {count_max} {what}, as many as there may be")]
+    LimitReached { what: &'static str, count_max: usize },
 }
 
 /// A line of a contract that is open, and why.
@@ -185,6 +197,10 @@ impl Refusal {
             Self::ContractChanged => "contract_changed",
             Self::RunChanged { .. } => "run_changed",
             Self::VersionChanged { .. } => "version_changed",
+            Self::NameTaken { .. } => "name_taken",
+            Self::KeyEnded => "key_ended",
+            Self::BeyondKey { .. } => "beyond_key",
+            Self::LimitReached { .. } => "limit_reached",
         }
     }
 }

@@ -4,7 +4,7 @@
 use baton_domain::Refusal;
 use baton_domain::command::Command;
 use baton_domain::event::Event;
-use baton_domain::history::{Record, records};
+use baton_domain::history::{Past, past};
 use baton_domain::ids::TaskId;
 use baton_domain::limits::COMMANDS_MAX;
 use baton_domain::pool::{PoolMove, Pools};
@@ -45,7 +45,7 @@ pub struct Ruling {
     /// What happened: the entry. If empty, neither version nor row changed.
     pub events: Vec<Event>,
     /// Rows for the history.
-    pub records: Vec<Record>,
+    pub records: Vec<Past>,
     /// What pools give and get back.
     pub pools: Vec<PoolMove>,
     /// What is owed to other tasks.
@@ -120,7 +120,7 @@ struct Draft {
     lease_changed: bool,
     brief_changed: bool,
     events: Vec<Event>,
-    records: Vec<Record>,
+    records: Vec<Past>,
     pools: Vec<PoolMove>,
     reactions: Vec<Reaction>,
     edges: Vec<(TaskId, bool)>,
@@ -138,7 +138,7 @@ impl Draft {
                     if self.events.is_empty() {
                         task.turn();
                     }
-                    self.records.extend(records(&task.flow, event, now));
+                    self.records.extend(past(&task.flow, event, now));
                     task.apply(event, now);
                 }
             }

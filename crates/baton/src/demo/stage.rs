@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use baton_domain::command::{Agent, Command, Person, Proof, Verdict};
 use baton_domain::event::{Event, Then};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::lane::Wants;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
@@ -172,13 +172,13 @@ impl<'a> Stage<'a> {
     pub(super) async fn hand_off(&mut self, task: TaskId) -> Result<(), Failure> {
         for record in self.engine.history(&tenant(), task, None, 50).await?.rows {
             match record {
-                Record::Checkpoint(note) => {
+                Past::Checkpoint(note) => {
                     let cursor = note.note.cursor.map(|at| format!(" (at {at})"));
                     let line =
                         format!("  reads: {}{}", note.note.summary, cursor.unwrap_or_default());
                     self.tell("", &line)?;
                 }
-                Record::Attempt(attempt) => {
+                Past::Attempt(attempt) => {
                     let line = format!(
                         "  reads: attempt {} by {} ended: {}",
                         attempt.number,
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
                     );
                     self.tell("", &line)?;
                 }
-                Record::Run(_) => {}
+                Past::Run(_) => {}
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Attempts, live and ended.
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, RunId, TaskId};
 use baton_domain::task::Flow;
 use baton_store::read::PAGE_MAX;
@@ -60,11 +60,11 @@ impl Operation for List {
     async fn perform(self, call: &Call) -> Result<Answered<Attempts>, Problem> {
         let (row, as_of) = call.told(self.task).await?;
         let wanted = |run: RunId| self.run.is_none_or(|own| own == run);
-        let pick = |record: &Record| match record {
-            Record::Attempt(own) if wanted(RunId { task: self.task, number: own.run }) => {
+        let pick = |record: &Past| match record {
+            Past::Attempt(own) if wanted(RunId { task: self.task, number: own.run }) => {
                 Some(AttemptView::ended(self.task, own))
             }
-            Record::Attempt(_) | Record::Checkpoint(_) | Record::Run(_) => None,
+            Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_) => None,
         };
         let count_max = PageSize::or_usual(self.limit);
         let picked = history::pick(call, self.task, self.after, count_max, pick).await?;
@@ -94,11 +94,9 @@ impl Operation for Show {
         if let Some(live) = live(&row.flow).filter(|live| live.id == id) {
             return Ok(Answered::read(live, as_of));
         }
-        let pick = |record: &Record| match record {
-            Record::Attempt(own) if own.number == id.number => {
-                Some(AttemptView::ended(id.task, own))
-            }
-            Record::Attempt(_) | Record::Checkpoint(_) | Record::Run(_) => None,
+        let pick = |record: &Past| match record {
+            Past::Attempt(own) if own.number == id.number => Some(AttemptView::ended(id.task, own)),
+            Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_) => None,
         };
         let picked = history::pick(call, id.task, None, PAGE_MAX, pick).await?;
         let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;

@@ -1,6 +1,6 @@
 //! Checkpoints that were left.
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{RunId, TaskId};
 use baton_store::read::PAGE_MAX;
 
@@ -60,9 +60,9 @@ impl Operation for List {
         let (_, as_of) = call.told(self.task).await?;
         let wanted =
             |number: u32| self.run.is_none_or(|run| run == RunId { task: self.task, number });
-        let pick = |record: &Record| match record {
-            Record::Checkpoint(own) if wanted(own.run) => Some(CheckpointView::of(self.task, own)),
-            Record::Checkpoint(_) | Record::Attempt(_) | Record::Run(_) => None,
+        let pick = |record: &Past| match record {
+            Past::Checkpoint(own) if wanted(own.run) => Some(CheckpointView::of(self.task, own)),
+            Past::Checkpoint(_) | Past::Attempt(_) | Past::Run(_) => None,
         };
         let count_max = PageSize::or_usual(self.limit);
         let picked = history::pick(call, self.task, self.after, count_max, pick).await?;
@@ -87,11 +87,11 @@ impl Operation for Show {
 
     async fn perform(self, call: &Call) -> Result<Answered<CheckpointView>, Problem> {
         let (_, as_of) = call.told(self.task).await?;
-        let pick = |record: &Record| match record {
-            Record::Checkpoint(own) if own.number == self.number => {
+        let pick = |record: &Past| match record {
+            Past::Checkpoint(own) if own.number == self.number => {
                 Some(CheckpointView::of(self.task, own))
             }
-            Record::Checkpoint(_) | Record::Attempt(_) | Record::Run(_) => None,
+            Past::Checkpoint(_) | Past::Attempt(_) | Past::Run(_) => None,
         };
         let picked = history::pick(call, self.task, None, PAGE_MAX, pick).await?;
         let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use baton_domain::Refusal;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_store::HistoryKey;
 use baton_store::read::PAGE_MAX;
@@ -82,7 +82,7 @@ pub async fn pick<T>(
     task: TaskId,
     after: Option<Place>,
     count_max: usize,
-    mut pick: impl FnMut(&Record) -> Option<T> + Send,
+    mut pick: impl FnMut(&Past) -> Option<T> + Send,
 ) -> Result<Picked<T>, Problem> {
     let tenant = &call.caller().tenant;
     let count_max = count_max.clamp(1, PAGE_MAX);

@@ -286,22 +286,22 @@ fn check_row(row: &TaskRow, task: &Task) {
 }
 
 /// Every attempt that ended left one record, and every run that finished left one.
-fn check_history(task: &Task, records: &[baton_domain::history::Record]) {
-    use baton_domain::history::Record;
-    let numbers = |wanted: fn(&Record) -> Option<u32>| -> Vec<u32> {
+fn check_history(task: &Task, records: &[baton_domain::history::Past]) {
+    use baton_domain::history::Past;
+    let numbers = |wanted: fn(&Past) -> Option<u32>| -> Vec<u32> {
         records.iter().filter_map(wanted).collect()
     };
     let attempts = numbers(|record| match record {
-        Record::Attempt(attempt) => Some(attempt.number),
-        Record::Run(_) | Record::Checkpoint(_) => None,
+        Past::Attempt(attempt) => Some(attempt.number),
+        Past::Run(_) | Past::Checkpoint(_) => None,
     });
     let runs = numbers(|record| match record {
-        Record::Run(run) => Some(run.number),
-        Record::Attempt(_) | Record::Checkpoint(_) => None,
+        Past::Run(run) => Some(run.number),
+        Past::Attempt(_) | Past::Checkpoint(_) => None,
     });
     let checkpoints = numbers(|record| match record {
-        Record::Checkpoint(checkpoint) => Some(checkpoint.number),
-        Record::Attempt(_) | Record::Run(_) => None,
+        Past::Checkpoint(checkpoint) => Some(checkpoint.number),
+        Past::Attempt(_) | Past::Run(_) => None,
     });
     let flow = &task.flow;
     let held = u32::from(flow.run.as_ref().is_some_and(|run| run.held().is_some()));

@@ -4,7 +4,7 @@
 use baton_domain::command::{Agent, Command, Person, Supervisor, Time};
 use baton_domain::deadline::{Armed, Deadline, Sight, allowed};
 use baton_domain::event::Event;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::limits::{AMNESTY, BACKSTOP};
 use baton_domain::policy::Policy;
@@ -204,8 +204,8 @@ fn of_a_question_and_a_wall_clock_the_one_that_is_due_first_fires() {
 fn certainty(world: &World, id: TaskId) -> (Outcome, Certainty) {
     let row = world.records[&id].last().expect("an attempt has ended");
     match row {
-        Record::Attempt(row) => (row.outcome.clone(), row.certainty),
-        Record::Run(_) | Record::Checkpoint(_) => panic!("{row:?} is no attempt"),
+        Past::Attempt(row) => (row.outcome.clone(), row.certainty),
+        Past::Run(_) | Past::Checkpoint(_) => panic!("{row:?} is no attempt"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_domain::command::{Command, Proof, Supervisor, Time};
 use baton_domain::event::Event;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::pool::{PoolMove, PoolName};
 use baton_domain::refusal::Refusal;
@@ -130,9 +130,9 @@ fn history_rows_are_written_once_in_order() {
             let (mut attempts, mut runs, mut checkpoints) = (vec![], vec![], vec![]);
             for row in rows {
                 match row {
-                    Record::Attempt(row) => attempts.push(row.number),
-                    Record::Run(row) => runs.push(row.number),
-                    Record::Checkpoint(row) => checkpoints.push(row.number),
+                    Past::Attempt(row) => attempts.push(row.number),
+                    Past::Run(row) => runs.push(row.number),
+                    Past::Checkpoint(row) => checkpoints.push(row.number),
                 }
                 there_and_back(row);
             }
@@ -143,8 +143,8 @@ fn history_rows_are_written_once_in_order() {
             assert_eq!(checkpoints, counted(flow.checkpoints), "{id}");
             assert_eq!(runs, counted(flow.runs - u32::from(flow.run.is_some())), "{id}");
             let last = rows.iter().rev().find_map(|row| match row {
-                Record::Run(row) => Some((row.number, row.finish.clone(), row.result)),
-                Record::Attempt(_) | Record::Checkpoint(_) => None,
+                Past::Run(row) => Some((row.number, row.finish.clone(), row.result)),
+                Past::Attempt(_) | Past::Checkpoint(_) => None,
             });
             let kept = flow.last.clone().map(|last| (last.number, last.finish, last.result));
             assert_eq!(kept, last, "{id}");

@@ -9,6 +9,7 @@ mod explaining;
 mod finishing;
 mod flows;
 mod history;
+mod keys;
 mod lanes;
 mod laws;
 mod limits;

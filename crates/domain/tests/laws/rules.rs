@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_domain::command::{Agent, Command, NewTask, Patch, Person, Supervisor};
 use baton_domain::contract::{Artifact, Contract, Submission, Term};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{LineId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
@@ -48,8 +48,8 @@ fn stopping(says: Agent) -> (World, TaskId) {
 fn last_attempt(world: &World, id: TaskId) -> baton_domain::history::AttemptRecord {
     let rows = world.records[&id].iter().rev();
     let attempts = rows.filter_map(|row| match row {
-        Record::Attempt(row) => Some(row.clone()),
-        Record::Run(_) | Record::Checkpoint(_) => None,
+        Past::Attempt(row) => Some(row.clone()),
+        Past::Run(_) | Past::Checkpoint(_) => None,
     });
     attempts.into_iter().next().expect("an attempt has ended")
 }

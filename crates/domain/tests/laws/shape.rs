@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_domain::command::{Command, Person};
 use baton_domain::event::Event;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::limits::{DEPENDENCIES_MAX, FLOW_BYTES_MAX, LINEAGE_MAX, UNPROVEN_MAX};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Finish, Mode, RunResult};
@@ -40,8 +40,8 @@ fn nothing_is_done_as_proven_without_a_verified_run_of_every_stage() {
             let verified: BTreeSet<_> = world.records[id]
                 .iter()
                 .filter_map(|row| match row {
-                    Record::Run(run) => Some(run),
-                    Record::Attempt(_) | Record::Checkpoint(_) => None,
+                    Past::Run(run) => Some(run),
+                    Past::Attempt(_) | Past::Checkpoint(_) => None,
                 })
                 .filter(|run| run.finish == Finish::Completed)
                 .filter(|run| run.result == Some(RunResult::Verified))

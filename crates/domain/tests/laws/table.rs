@@ -30,7 +30,8 @@ What every command does in every state. `UPDATE_EXPECT=1 cargo test -p baton-dom
             -found not_found      others by their code
 
   columns   b.*     blocked (input, capability with a condition, transient, dependency, limit);
-            b.sticky came back too often; owed: completed under a hold; unproven: failed, and
+            b.submit at a cap, with a submission; b.sticky came back too often; e.undone: an
+            epic whose children ended otherwise than done; owed: completed under a hold; unproven: failed, and
             nobody proved its death; v.exited: verifying, the agent has exited; s.surviv: stopping,
             a survivor was seen; s.release, s.closing: stopping to be released, or closed; verifier,
             probe: held to verify or to probe; picked: working on a block that was picked up;

@@ -7,7 +7,7 @@ use baton_domain::command::{Command, NewTask, Time};
 use baton_domain::decide;
 use baton_domain::decide::due_at;
 use baton_domain::event::Event;
-use baton_domain::history::{Record, records};
+use baton_domain::history::{Past, past};
 use baton_domain::ids::{AttemptId, PrincipalId, TaskId};
 use baton_domain::pool::Pools;
 use baton_domain::project::Project;
@@ -32,7 +32,7 @@ pub struct World {
     pub edges: BTreeMap<TaskId, BTreeSet<TaskId>>,
     pub reactions: VecDeque<Reaction>,
     pub entries: BTreeMap<TaskId, Vec<Entry>>,
-    pub records: BTreeMap<TaskId, Vec<Record>>,
+    pub records: BTreeMap<TaskId, Vec<Past>>,
     pub now: Timestamp,
     pub amnesty: Timestamp,
 }
@@ -158,7 +158,7 @@ impl World {
                     if place == 0 {
                         task.turn();
                     }
-                    let rows = records(&task.flow, event, self.now);
+                    let rows = past(&task.flow, event, self.now);
                     self.records.entry(id).or_default().extend(rows);
                     task.apply(event, self.now);
                 }

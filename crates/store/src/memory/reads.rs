@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use baton_domain::history::{AttemptRecord, CheckpointRecord, Record};
+use baton_domain::history::{AttemptRecord, CheckpointRecord, Past};
 use baton_domain::ids::{ProjectId, RunId, TaskId};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -43,9 +43,9 @@ impl Tenant {
             (vec![], vec![]);
         for (_, record) in &kept.history {
             match record {
-                Record::Attempt(own) if own.run == id.number => attempts.push(own.clone()),
-                Record::Checkpoint(own) if own.run == id.number => checkpoints.push(own.clone()),
-                Record::Attempt(_) | Record::Checkpoint(_) | Record::Run(_) => {}
+                Past::Attempt(own) if own.run == id.number => attempts.push(own.clone()),
+                Past::Checkpoint(own) if own.run == id.number => checkpoints.push(own.clone()),
+                Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_) => {}
             }
         }
         let attempts_dropped = keep_last(&mut attempts);
@@ -58,7 +58,7 @@ impl Tenant {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> List<Record, HistoryKey> {
+    ) -> List<Past, HistoryKey> {
         let kept = self.tasks.get(&id).map(|kept| &kept.history[..]).unwrap_or_default();
         let mut found: Vec<_> = kept
             .iter()
@@ -152,11 +152,11 @@ impl Kept {
         let id = |number| RunId { task: self.flow.id, number };
         let project = || self.flow.project.clone();
         let finished = self.history.iter().filter_map(|(_, record)| match record {
-            Record::Run(run) => {
+            Past::Run(run) => {
                 let now = RunNow::Finished(Box::new(run.clone()));
                 Some(RunRow { id: id(run.number), project: project(), run: now })
             }
-            Record::Attempt(_) | Record::Checkpoint(_) => None,
+            Past::Attempt(_) | Past::Checkpoint(_) => None,
         });
         let live = self.flow.run.iter().map(|run| {
             let now = RunNow::Live(Box::new(run.clone()), self.row().lease);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::command::Command;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{Project, RecordScene};
@@ -14,6 +14,7 @@ use baton_domain::task::{Brief, Flow, Kind, Stage, Task};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
+use super::keys::Keys;
 use crate::order::Actor;
 use crate::read::{About, Entry, Happened, LeaseRow, TaskRow};
 use crate::ruling::{self, Judge, Ruling, Setting};
@@ -23,6 +24,7 @@ use crate::ruling::{self, Judge, Ruling, Setting};
 pub(super) struct Tenant {
     pub(super) projects: BTreeMap<ProjectId, Arc<Project>>,
     pub(super) pools: Pools,
+    pub(super) keys: Keys,
     pub(super) tasks: BTreeMap<TaskId, Kept>,
     /// Which task waits for which; one that ended waits for none.
     pub(super) edges: BTreeSet<(TaskId, TaskId)>,
@@ -40,7 +42,7 @@ pub(super) struct Kept {
     pub(super) brief: Brief,
     pub(super) lease: Option<Lease>,
     /// What it keeps for good, with the version of the entry that it came with.
-    pub(super) history: Vec<(u64, Record)>,
+    pub(super) history: Vec<(u64, Past)>,
 }
 
 /// A request that was carried out, and what is needed to answer it again.

@@ -51,6 +51,7 @@ impl Turn<'_> {
             Aim::Birth(project, commands) => self.birth(order, project, commands)?,
             Aim::Next(claim) => self.claim_next(order, claim)?,
             Aim::Record(command, project) => self.on_record(order, command, project.as_ref())?,
+            Aim::Key(command) => Done { position: self.on_key(order, command)?, ..Done::default() },
             Aim::Sweep(count_max) => Done { swept: self.sweep(*count_max), ..Done::default() },
         };
         let committed = self.committed(&order.tenant, &done);
@@ -179,6 +180,7 @@ impl Turn<'_> {
         if events.is_empty() {
             return Ok(Done::default());
         }
+        self.admit(&order.tenant)?;
         let now = self.now;
         let own = self.tenant(&order.tenant);
         let before = own.pools.clone();
@@ -293,6 +295,7 @@ impl Tenant {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut = shut.clone(),
+            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }

@@ -1,6 +1,6 @@
 //! Runs, live and finished, and the places in the history of a task.
 
-use baton_domain::history::{AttemptRecord, CheckpointRecord, Record, RunRecord};
+use baton_domain::history::{AttemptRecord, CheckpointRecord, Past, RunRecord};
 use baton_domain::ids::{PrincipalId, ProjectId, RunId, StageName, TaskId};
 use baton_domain::run::{Finish, Idle, Phase, Run, RunState};
 use serde::{Deserialize, Serialize};
@@ -168,11 +168,11 @@ pub struct HistoryKey {
 impl HistoryKey {
     /// The place of a row that came with this version.
     #[must_use]
-    pub fn of(version: u64, record: &Record) -> Self {
+    pub fn of(version: u64, record: &Past) -> Self {
         let (sort, number) = match record {
-            Record::Checkpoint(row) => (1, row.number),
-            Record::Attempt(row) => (2, row.number),
-            Record::Run(row) => (3, row.number),
+            Past::Checkpoint(row) => (1, row.number),
+            Past::Attempt(row) => (2, row.number),
+            Past::Run(row) => (3, row.number),
         };
         Self { version, sort, number }
     }

@@ -1,6 +1,6 @@
 //! Everything that the writer writes. Statements are prepared once; nothing here decides.
 
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{Nonce, PrincipalId, ProjectId, TaskId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::Project;
@@ -81,7 +81,7 @@ impl Pen {
     }
 
     /// Runs one statement, inside the batch's transaction.
-    fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
+    pub(super) fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
         if !self.open {
             self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             self.open = true;
@@ -249,20 +249,20 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Record) -> Sql<()> {
+    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Past) -> Sql<()> {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
-            Record::Attempt(row) => self.run(
+            Past::Attempt(row) => self.run(
                 "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![tenant, task, row.number, row.run, version, row.holder.as_str(), json(row)],
             ),
-            Record::Run(row) => self.run(
+            Past::Run(row) => self.run(
                 "INSERT INTO runs (tenant, task, number, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![tenant, task, row.number, version, json(row)],
             ),
-            Record::Checkpoint(row) => self.run(
+            Past::Checkpoint(row) => self.run(
                 "INSERT INTO checkpoints (tenant, task, number, run, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![tenant, task, row.number, row.run, version, json(row)],

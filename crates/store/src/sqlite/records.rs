@@ -101,6 +101,7 @@ impl Desk {
                 row.shut.clone_from(shut);
                 self.keep_pool(tenant, pool, row, now)?;
             }
+            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl Desk {
         Ok(())
     }
 
-    fn write_record_entry(
+    pub(super) fn write_record_entry(
         &mut self,
         tenant: usize,
         events: &[RecordEvent],

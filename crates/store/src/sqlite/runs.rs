@@ -1,6 +1,6 @@
 //! Runs, and the history of a task.
 
-use baton_domain::history::{AttemptRecord, CheckpointRecord, Record, RunRecord};
+use baton_domain::history::{AttemptRecord, CheckpointRecord, Past, RunRecord};
 use baton_domain::ids::{ProjectId, RunId, TaskId, TenantId};
 use baton_domain::task::Flow;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
@@ -124,7 +124,7 @@ pub(super) fn history(
     id: TaskId,
     after: Option<HistoryKey>,
     count_max: usize,
-) -> Result<List<Record, HistoryKey>, Error> {
+) -> Result<List<Past, HistoryKey>, Error> {
     let own = tenant(conn, tenant_name)?;
     let table = |sort: u8, table: &str| {
         format!(
@@ -144,9 +144,9 @@ pub(super) fn history(
     let rows = found.query_map(place, |row| {
         let body = row.get_ref(3)?.as_str()?;
         let record = match row.get::<_, u8>(1)? {
-            1 => Record::Checkpoint(parse::<CheckpointRecord>(body)?),
-            2 => Record::Attempt(parse::<AttemptRecord>(body)?),
-            _ => Record::Run(parse::<RunRecord>(body)?),
+            1 => Past::Checkpoint(parse::<CheckpointRecord>(body)?),
+            2 => Past::Attempt(parse::<AttemptRecord>(body)?),
+            _ => Past::Run(parse::<RunRecord>(body)?),
         };
         Ok((HistoryKey::of(nat(row.get(0)?), &record), record))
     })?;

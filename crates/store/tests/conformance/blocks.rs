@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, NewTask, Person, Supervisor};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
@@ -62,8 +62,8 @@ pub async fn a_lost_pick_up_is_blocked_as_before_with_both_checkpoints(world: &W
         .await
         .into_iter()
         .filter_map(|record| match record {
-            Record::Checkpoint(note) => Some(note.note.summary.to_string()),
-            Record::Attempt(_) | Record::Run(_) => None,
+            Past::Checkpoint(note) => Some(note.note.summary.to_string()),
+            Past::Attempt(_) | Past::Run(_) => None,
         })
         .collect();
     assert_eq!(notes, ["bob got this far", "ann got further"]);

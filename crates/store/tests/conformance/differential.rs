@@ -155,10 +155,12 @@ const EVENTS: &str = "
     DependencyRemoved DependencySettled Woken RunOpened RunFinished Requeued Starved Claimed Began
     Seen Progressed Checkpointed Asked Answered AnswerMarked Spent Submitted Verified Exited
     Stopping Survived AttemptEnded DeathProved ProjectPut ProjectRemoved PoolLimited PoolShut
+    KeyCreated KeyRotated KeyRevoked
 ";
 
 fn words(happened: &Happened) -> Vec<String> {
     let word = |shown: String| {
+        let shown = shown.strip_prefix("Key(").unwrap_or(&shown);
         let end = shown.find(|c: char| !c.is_alphanumeric()).unwrap_or(shown.len());
         shown[..end].to_owned()
     };

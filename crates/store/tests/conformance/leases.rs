@@ -5,7 +5,7 @@ use baton_domain::command::{
     Agent, Claim, Command, NewTask, Person, Proof, Report, Supervisor, Verdict,
 };
 use baton_domain::deadline::{Deadline, Sight};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::limits::AMNESTY;
 use baton_domain::policy::Policy;
@@ -234,7 +234,7 @@ pub async fn a_stopping_attempt_counts_as_its_verdict_when_its_lease_ends(world:
     assert!(row.flow.ending().is_some(), "the verdict was: completed");
     assert!(row.flow.unproven.contains(&1), "nobody proved its death");
     let history = world.history(task).await;
-    let Some(Record::Attempt(attempt)) = history.first() else { panic!("{history:?}") };
+    let Some(Past::Attempt(attempt)) = history.first() else { panic!("{history:?}") };
     assert!(matches!(attempt.outcome, Outcome::Completed { .. }), "{attempt:?}");
     assert_eq!(attempt.death, Some(Death::None));
 }

@@ -9,6 +9,7 @@ mod differential;
 mod dump;
 mod entries;
 mod graph;
+mod keys;
 mod laws;
 mod leases;
 mod pools;
@@ -200,6 +201,17 @@ macro_rules! conformance {
                     a_shorter_keeping_time_counts_for_what_ended_before
                     every_pool_order_is_an_entry
                     whatever_becomes_claimable_rings_the_bell;
+                keys:
+                    a_key_reads_as_it_was_made
+                    a_key_is_found_by_its_id_alone_and_tells_its_tenant
+                    an_id_is_given_once_over_all_tenants
+                    an_exchanged_secret_is_kept_with_the_one_before
+                    revoking_a_key_takes_along_what_it_made
+                    keys_come_in_pages
+                    a_use_leaves_no_entry_and_never_goes_back
+                    a_repeated_creation_is_carried_out_once
+                    a_refused_key_leaves_no_trace
+                    there_are_only_so_many_tenants;
             }
         }
     };

@@ -1,7 +1,7 @@
 //! Lists, counts and single rows: every store finds the same, in the same order.
 
 use baton_domain::command::{NewTask, Person};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{RunId, TaskId};
 use baton_domain::run::Why;
 use baton_domain::task::{Hold, Kind};
@@ -196,13 +196,13 @@ pub async fn a_history_of_any_length_comes_in_pages(world: &World) {
     assert_eq!(first.len(), PAGE_MAX);
     let (rest, end) = page(next, usize::MAX).await;
     assert_eq!((rest.len(), end), (7 + 2, None), "seven notes, the attempt and the run");
-    assert!(matches!(rest[7..], [Record::Attempt(_), Record::Run(_)]), "{rest:?}");
+    assert!(matches!(rest[7..], [Past::Attempt(_), Past::Run(_)]), "{rest:?}");
     let told: Vec<u32> = first
         .iter()
         .chain(&rest)
         .filter_map(|record| match record {
-            Record::Checkpoint(note) => Some(note.number),
-            Record::Attempt(_) | Record::Run(_) => None,
+            Past::Checkpoint(note) => Some(note.number),
+            Past::Attempt(_) | Past::Run(_) => None,
         })
         .collect();
     assert_eq!(told, (1..=count).collect::<Vec<_>>(), "every note once, in order");

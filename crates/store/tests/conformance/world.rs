@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, Claim, Command, NewTask, Person, Proof, Supervisor};
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{Nonce, TaskId, TenantId};
 use baton_domain::lane::Claimant;
 use baton_domain::pool::{Pool, PoolName};
@@ -230,7 +230,7 @@ impl World {
         row.expect("reading works").what.expect("the task is there")
     }
 
-    pub async fn history(&self, task: TaskId) -> Vec<Record> {
+    pub async fn history(&self, task: TaskId) -> Vec<Past> {
         let mut records = vec![];
         let mut after = None;
         loop {

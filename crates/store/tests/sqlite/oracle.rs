@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_domain::event::Event;
-use baton_domain::history::{Record, records};
+use baton_domain::history::{Past, past};
 use baton_domain::pool::{Pool, PoolMove, PoolName, Pools, Take};
 use baton_domain::project::RecordEvent;
 use baton_domain::run::Held;
@@ -155,7 +155,7 @@ impl Fold {
             match &mut task {
                 None => task = Task::born(event, row.at),
                 Some(task) => {
-                    for record in records(&task.flow, event, row.at) {
+                    for record in past(&task.flow, event, row.at) {
                         self.note_record(row, &record);
                     }
                     task.apply(event, row.at);
@@ -178,11 +178,11 @@ impl Fold {
         }
     }
 
-    fn note_record(&mut self, row: &Row, record: &Record) {
+    fn note_record(&mut self, row: &Row, record: &Past) {
         let (table, number, body) = match record {
-            Record::Attempt(it) => ("attempts", it.number, json(it)),
-            Record::Run(it) => ("runs", it.number, json(it)),
-            Record::Checkpoint(it) => ("checkpoints", it.number, json(it)),
+            Past::Attempt(it) => ("attempts", it.number, json(it)),
+            Past::Run(it) => ("runs", it.number, json(it)),
+            Past::Checkpoint(it) => ("checkpoints", it.number, json(it)),
         };
         self.history.insert((table, row.task, number), (row.version, body));
     }
@@ -232,6 +232,7 @@ impl Fold {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut.clone_from(shut),
+            RecordEvent::Key(_) => unreachable!("no script makes keys"),
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }

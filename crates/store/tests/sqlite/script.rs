@@ -336,6 +336,7 @@ fn word(order: &Order) -> &'static str {
         Aim::Birth(..) => "birth",
         Aim::Next(_) => "claim",
         Aim::Record(..) => "record",
+        Aim::Key(_) => "key",
         Aim::Sweep(_) => "sweep",
         Aim::Task(_, commands) => match commands.first() {
             Some(Command::Supervisor(_, Supervisor::Renew { .. })) => "renew",

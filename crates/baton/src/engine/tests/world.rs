@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
-use baton_domain::history::Record;
+use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
@@ -20,7 +21,8 @@ use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
     Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
-    Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
+    KeyFound, KeyRow, Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
+    TaskRow, Told,
 };
 
 use crate::chance::SeededChance;
@@ -263,7 +265,7 @@ impl Store for Flawed {
         id: TaskId,
         after: Option<HistoryKey>,
         count_max: usize,
-    ) -> Answer<'a, List<Record, HistoryKey>> {
+    ) -> Answer<'a, List<Past, HistoryKey>> {
         self.model.history(tenant, id, after, count_max)
     }
 
@@ -310,6 +312,26 @@ impl Store for Flawed {
         project: Option<ProjectId>,
     ) -> Answer<'a, Told<Stats>> {
         self.model.stats(tenant, project)
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        Box::pin(async move {
+            self.flaws.strike().await?;
+            self.model.key(id).await
+        })
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        self.model.keys(tenant, after, count_max)
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        self.model.touch_keys(uses)
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -12,8 +12,8 @@ use baton_domain::time::Millis;
 
 use crate::cast::{
     abandon, block, block_with_condition, capability, capable, complete, contracted, fail, hold,
-    message, move_to, person, proved, reason, release, started, stopped, story, wanting, worker,
-    world,
+    lost, message, move_to, person, proved, reason, release, started, stopped, story, wanting,
+    worker, world,
 };
 use crate::world::World;
 
@@ -64,6 +64,11 @@ fn as_is(_: &mut World, _: TaskId) {}
 fn impatient() -> NewTask {
     let policy = Policy { attempts_max: 1, continuations_max: 0, ..Policy::default() };
     NewTask { policy, ..started() }
+}
+
+fn unlucky() -> NewTask {
+    let policy = Policy { losses_max: 1, ..Policy::default() };
+    NewTask { policy, ..contracted() }
 }
 
 fn needing_other() -> Why {
@@ -145,6 +150,12 @@ pub fn idle() -> Vec<Path> {
         path("b.limit", impatient, |w, id| {
             w.take_up(id, Mode::Supervised);
             w.supervisor(id, Supervisor::Exited).expect("it is held");
+            w.supervisor(id, proved()).expect("it is held");
+        }),
+        path("b.submit", unlucky, |w, id| {
+            worked(w, id, Mode::Solo, complete());
+            w.claim(id, wanting(Wants::Submitted, worker())).expect("it waits for a verifier");
+            w.supervisor(id, lost()).expect("it is held");
             w.supervisor(id, proved()).expect("it is held");
         }),
         path("b.sticky", started, recur),
@@ -309,6 +320,11 @@ pub fn stages() -> Vec<Path> {
         path("waits", waiting, as_is),
         path("d.waits", draft_waiting, as_is),
         path("epic", epic, as_is),
+        path("e.undone", epic, |w, id| {
+            let child = w.made(NewTask { parent: Some(id), ..story() });
+            says(w, child, abandon());
+            w.settle();
+        }),
         path("done", started, done),
         path("closed", started, |w, id| says(w, id, abandon())),
         path("archived", started, |w, id| {

@@ -8,7 +8,7 @@ use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::reaction::{Cause, Reaction};
 use baton_domain::run::{Death, Mark, Why};
-use baton_domain::task::Hold;
+use baton_domain::task::{Ending, Hold};
 use baton_domain::time::Millis;
 
 use crate::cast::{
@@ -94,6 +94,7 @@ pub fn people() -> Vec<Row> {
         row("review", |_| says(hold(Hold::Review, true))),
         row("unreview", |_| says(hold(Hold::Review, false))),
         row("close", |_| says(abandon())),
+        row("close as done", |_| says(Person::Close(Ending::Done { verified: false }))),
         row("archive", |_| says(Person::Archive)),
         row("depend", |c| says(Person::Depend { on: c.other, wait: true })),
         row("depend no more", |c| says(Person::Depend { on: c.other, wait: false })),
