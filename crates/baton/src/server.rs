@@ -297,7 +297,3 @@ fn turn_away(write: impl FnOnce(&[u8]) -> std::io::Result<usize>) {
     );
     drop(write(answer.as_bytes()));
 }
-
-fn openapi() -> String {
-    String::new()
-}
