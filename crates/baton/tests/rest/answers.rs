@@ -42,8 +42,7 @@ async fn a_change_of_a_version_that_is_past_is_refused() {
     world.project().await;
     let task = world.task("Something to do").await;
     let edit = |key: &str, version: &str| {
-        let ask =
-            Ask::change("PATCH", &format!("/v1/tasks/{task}"), key, &json!({ "title": key }));
+        let ask = Ask::change("PATCH", &format!("/v1/tasks/{task}"), key, &json!({ "title": key }));
         world.signed(ask).with("if-match", version)
     };
     let now = world.ask(&world.get(&format!("/v1/tasks/{task}"))).await.header("etag").to_owned();

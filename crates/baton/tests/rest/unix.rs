@@ -142,7 +142,9 @@ impl Serving {
     fn get(&self, target: &str) -> Ask {
         let key = fs::read_to_string(self.text("key_file")).expect("it is written");
         let host = self.text("url").replace("http://", "");
-        Ask::get(target).with("host", &host).with("authorization", &format!("Bearer {}", key.trim()))
+        Ask::get(target)
+            .with("host", &host)
+            .with("authorization", &format!("Bearer {}", key.trim()))
     }
 
     fn signal(&self, signal: Signal) {
