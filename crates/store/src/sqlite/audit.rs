@@ -5,8 +5,8 @@ use std::iter::Peekable;
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::trust;
 use super::pen::{int, nat};
+use super::trust;
 use crate::Error;
 use crate::chain::{
     Audit, Fault, Gather, Hash, Linked, ROOT, Rows, Seal, Stored, Walk, payload_digest, wrote,

@@ -89,12 +89,12 @@ impl Desk {
         let pass = who.token.as_ref().map(verify).transpose();
         let pass = pass.map_err(|_| Problem::new("unauthenticated", "forged"))?;
         let envelope = Envelope { request_key: Some(text(key)), pass, ..Envelope::default() };
-        let caller = Caller {
-            tenant: who.tenant.clone(),
-            principal: name(who.name),
-            kind: who.kind,
-            scopes: operations::all().iter().map(|entry| entry.about.scope()).collect(),
-        };
+        let caller = Caller::keyless(
+            who.tenant.clone(),
+            name(who.name),
+            who.kind,
+            operations::all().iter().map(|entry| entry.about.scope()).collect(),
+        );
         let call = Call::new(engine, caller, envelope, text("rest"), (&entry.about, &arguments));
         entry.perform(arguments, Arc::new(call)).await
     }
