@@ -44,13 +44,13 @@ record! {
     /// Many answers.
     pub struct BulkAnswers {
         /// One for each request, in order.
-        items: Vec<BulkAnswer>,
+        items: Vec<BulkItem>,
         /// How many were not carried out.
         failed: u16,
     }
 
     /// One of many answers: an answer or a problem.
-    pub struct BulkAnswer {
+    pub struct BulkItem {
         /// The name of the operation.
         operation: Line,
         /// The status that it would have had alone.
@@ -95,7 +95,7 @@ impl Operation for Submit {
     }
 }
 
-async fn one(call: &Call, index: usize, entry: BulkEntry) -> BulkAnswer {
+async fn one(call: &Call, index: usize, entry: BulkEntry) -> BulkItem {
     let BulkEntry { operation, arguments } = entry;
     let arguments = arguments.unwrap_or_else(|| Value::Object(Map::new()));
     let (status, replayed, answer, problem) =
@@ -103,7 +103,7 @@ async fn one(call: &Call, index: usize, entry: BulkEntry) -> BulkAnswer {
             Ok((replayed, body)) => (200, replayed.then_some(true), Some(body), None),
             Err(problem) => (problem.status(), None, None, Some(problem.body())),
         };
-    BulkAnswer { operation, status, replayed, answer, problem }
+    BulkItem { operation, status, replayed, answer, problem }
 }
 
 async fn perform(

@@ -8,7 +8,7 @@ use super::history::PAGES_MAX;
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::record;
+use crate::shape::{PageSize, record};
 use crate::views::ReceiptView;
 
 record! {
@@ -18,15 +18,17 @@ record! {
         task: TaskId,
         /// Only of this line.
         line: Option<LineId>,
-        /// From this version of the task on.
-        from: Option<u64>,
+        /// After this version of the task.
+        after: Option<u64>,
+        /// At most so many; what was found at once stays together.
+        limit: Option<PageSize>,
     }
 
     /// Part of the receipts of a task.
     pub struct Receipts {
         /// Oldest first.
         items: Vec<ReceiptView>,
-        /// Name it as `from` to go on; absent at the end.
+        /// Name it as `after` to go on; absent at the end.
         next: Option<u64>,
     }
 
@@ -56,14 +58,18 @@ impl Operation for List {
 
     async fn perform(self, call: &Call) -> Result<Answered<Receipts>, Problem> {
         let (_, as_of) = call.told(self.task).await?;
-        let (mut items, mut next) = (vec![], Some(self.from.unwrap_or(0)));
+        let count_max = PageSize::or_usual(self.limit);
+        let (mut items, mut next): (Vec<ReceiptView>, _) = (vec![], Some(self.after.unwrap_or(0)));
         for _ in 0..PAGES_MAX {
-            let Some(from) = next else { break };
-            let (found, more) = page(call, self.task, self.line.as_ref(), from).await?;
-            items.extend(found);
-            next = more;
-            if !items.is_empty() {
-                break;
+            let Some(after) = next else { break };
+            let (found, more) = page(call, self.task, self.line.as_ref(), after + 1).await?;
+            next = more.map(|from| from - 1);
+            for together in found.chunk_by(|one, two| one.version == two.version) {
+                if !items.is_empty() && items.len() + together.len() > count_max {
+                    next = items.last().map(|last| last.version);
+                    return Ok(Answered::read(Receipts { items, next }, as_of));
+                }
+                items.extend_from_slice(together);
             }
         }
         Ok(Answered::read(Receipts { items, next }, as_of))

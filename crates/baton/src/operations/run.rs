@@ -22,3 +22,6 @@ pub use read::{List, Show};
 pub use report::{Begin, Checkpoint, Heartbeat, Progress};
 pub use start::Start;
 pub use wait::Wait;
+
+#[cfg(test)]
+mod tests;
