@@ -13,7 +13,7 @@ use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
 use sha2::{Digest as _, Sha256};
 
 use crate::engine::Engine;
-use crate::identity::Caller;
+use crate::identity::{Caller, How, Identity};
 use crate::operation::{About, Answered, Speaker};
 use crate::problem::Problem;
 use crate::shape::RunRef;
@@ -37,6 +37,7 @@ pub struct Envelope {
 
 /// One request.
 pub struct Call {
+    identity: Arc<Identity>,
     engine: Arc<Engine>,
     caller: Caller,
     envelope: Envelope,
@@ -49,7 +50,7 @@ impl Call {
     /// cannot be used again for something else.
     #[must_use]
     pub fn new(
-        engine: Arc<Engine>,
+        identity: Arc<Identity>,
         caller: Caller,
         envelope: Envelope,
         origin: Text<64>,
@@ -62,14 +63,16 @@ impl Call {
         // Objects are written with their keys in order, so equal requests have equal bytes.
         hash.update(arguments.to_string());
         hash.update(envelope.if_match.unwrap_or(0).to_be_bytes());
-        Self { engine, caller, envelope, origin, fingerprint: hash.finalize().into() }
+        let engine = Arc::clone(identity.engine());
+        let fingerprint = hash.finalize().into();
+        Self { identity, engine, caller, envelope, origin, fingerprint }
     }
 
     /// A request of the same caller within this one.
     #[must_use]
     pub fn within(&self, envelope: Envelope, asked: (&About, &serde_json::Value)) -> Self {
-        let (engine, caller) = (Arc::clone(&self.engine), self.caller.clone());
-        Self::new(engine, caller, envelope, self.origin.clone(), asked)
+        let (identity, caller) = (Arc::clone(&self.identity), self.caller.clone());
+        Self::new(identity, caller, envelope, self.origin.clone(), asked)
     }
 
     /// Whether the caller may ask this, and has said what it takes to.
@@ -103,6 +106,19 @@ impl Call {
     #[must_use]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Who is who, and what keys allow.
+    #[must_use]
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// By which way it was asked, for what is not asked of a task.
+    #[must_use]
+    pub fn how(&self) -> How {
+        let (origin, trace) = (self.origin.clone(), self.envelope.trace.clone());
+        How { origin, trace, request: self.request() }
     }
 
     /// Who asks.

@@ -114,6 +114,7 @@ pub struct Identity {
     chance: Arc<dyn Chance>,
     known: &'static [Scope],
     cache: Mutex<Cache>,
+    forces: ForceGuard,
     /// Counts changes of keys. A wake-up carries no data: whoever is woken looks for itself.
     changes: watch::Sender<u64>,
 }
@@ -123,7 +124,19 @@ impl Identity {
     #[must_use]
     pub fn new(engine: Arc<Engine>, chance: Arc<dyn Chance>, known: &'static [Scope]) -> Self {
         let (cache, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self { engine, chance, known, cache, changes }
+        Self { engine, chance, known, cache, forces: ForceGuard::default(), changes }
+    }
+
+    /// The engine that keeps the keys, and everything else.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// How often callers forced something.
+    #[must_use]
+    pub fn forces(&self) -> &ForceGuard {
+        &self.forces
     }
 
     /// Whoever holds this key.

@@ -14,6 +14,7 @@ mod checkpoint;
 mod event;
 mod history;
 mod inbox;
+mod key;
 mod pool;
 mod project;
 mod receipt;
@@ -22,6 +23,7 @@ mod run;
 mod scheduler;
 mod stats;
 mod task;
+mod tenant;
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -88,6 +90,11 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
         Entry::of::<bulk::Submit>(),
+        Entry::of::<key::Create>(),
+        Entry::of::<key::List>(),
+        Entry::of::<key::Rotate>(),
+        Entry::of::<key::Revoke>(),
+        Entry::of::<tenant::Create>(),
     ]
 });
 

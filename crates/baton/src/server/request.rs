@@ -16,8 +16,7 @@ use tokio::time::timeout;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
-use crate::engine::Engine;
-use crate::identity::Caller;
+use crate::identity::{Caller, Identity};
 use crate::operation::{Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
@@ -124,7 +123,7 @@ impl Answering<'_> {
         };
         let arguments = arguments::merge(entry, path, self.head.uri.query(), given)?;
         let asking = Asking {
-            engine: Arc::clone(self.server.engine()),
+            identity: Arc::clone(self.server.identity()),
             entry,
             envelope: self.envelope(&session.caller)?,
             caller: session.caller.clone(),
@@ -214,7 +213,7 @@ fn wants_stream(headers: &HeaderMap) -> Result<bool, Problem> {
 
 /// An operation that somebody asks for, perhaps again and again.
 pub struct Asking {
-    engine: Arc<Engine>,
+    identity: Arc<Identity>,
     entry: &'static Entry,
     caller: Caller,
     envelope: Envelope,
@@ -226,14 +225,14 @@ impl Asking {
     pub async fn perform(&self, arguments: Value) -> Result<Reply, Problem> {
         let asked = (&self.entry.about, &arguments);
         let (caller, envelope) = (self.caller.clone(), self.envelope.clone());
-        let engine = Arc::clone(&self.engine);
-        let call = Call::new(engine, caller, envelope, self.origin.clone(), asked);
+        let identity = Arc::clone(&self.identity);
+        let call = Call::new(identity, caller, envelope, self.origin.clone(), asked);
         self.entry.perform(arguments, Arc::new(call)).await
     }
 
     /// Begins to listen for changes of what it would answer.
     pub fn listen(&self) -> Result<Listener, Problem> {
-        Ok(self.engine.changes().listen(&self.caller.tenant)?)
+        Ok(self.identity.engine().changes().listen(&self.caller.tenant)?)
     }
 
     /// What one of its arguments looks like.

@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{
-    Account, AttemptId, Capability, ConcurrencyKey, Digest, Label, LineId, NAME_BYTES_MAX,
+    Account, AttemptId, Capability, ConcurrencyKey, Digest, KeyName, Label, LineId, NAME_BYTES_MAX,
     PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId, TenantId,
 };
+use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
@@ -112,6 +113,7 @@ macro_rules! named {
 
 named! {
     TenantId = NAME_BYTES_MAX, "local";
+    KeyName = NAME_BYTES_MAX, "laptop";
     PrincipalId = NAME_BYTES_MAX, "ada";
     ProjectId = NAME_BYTES_MAX, "shop";
     StageName = SHORT_NAME_BYTES_MAX, "coding";
@@ -133,6 +135,7 @@ macro_rules! ids {
 }
 
 ids! {
+    KeyId = 12, "^[0-9A-Za-z]{12}$", "4fR0aZk29LqB";
     TaskId = 14, "^T-[1-9][0-9]{0,11}$", "T-128";
     RunId = 25, "^R-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}$", "R-128.2";
     AttemptId = 25, "^A-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}$", "A-128.3";

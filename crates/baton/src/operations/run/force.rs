@@ -6,7 +6,7 @@ use baton_domain::text::{Code, Reason};
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::{RunRef, record};
+use crate::shape::{RunRef, Span, record};
 use crate::views::RunView;
 
 record! {
@@ -71,6 +71,13 @@ impl Operation for ForceFail {
 }
 
 async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunView>, Problem> {
+    let (caller, task) = (call.caller(), call.task_of(run)?);
+    let now = call.engine().now();
+    let forces = call.identity().forces();
+    forces.admit(&caller.tenant, &caller.principal, task, now).map_err(|limited| {
+        let wait = Span(limited.retry_after).to_string();
+        Problem::new(limited.code(), limited.to_string()).with("retry_after", wait)
+    })?;
     let done = call.say_of(run, says).await?;
     call.run_view(&done)
 }

@@ -5,6 +5,7 @@ use desk::{Desk, ann, bot, secret, worker};
 mod answers;
 mod bulk;
 mod desk;
+mod keys;
 mod refusals;
 mod waiting;
 
@@ -199,6 +200,24 @@ async fn a_person_cancels_retries_and_overrules() {
     let fail = json!({ "run": "T-1", "code": "given_up", "reason": "nobody can" });
     let failed = desk.granted(&ann(), "run force-fail", fail).await;
     assert_eq!((&failed["state"], &failed["code"]), (&json!("failed"), &json!("given_up")));
+}
+
+#[tokio::test]
+async fn a_holder_is_not_overruled_in_a_loop() {
+    let desk = Desk::new().await;
+    let why = || json!({ "run": "T-1", "reason": "again" });
+    for _ in 0..3 {
+        if desk.world.claim("bea").await.is_err() {
+            desk.claimed(&bot("bea")).await;
+        }
+        desk.granted(&ann(), "run force-release", why()).await;
+    }
+    desk.world.claim("bea").await.expect("it was released");
+    let problem = desk.refused(&ann(), "run force-release", why()).await;
+    assert_eq!(code(&problem), "rate_limited");
+    assert!(problem["retry_after"].is_string());
+    desk.world.clock.advance(baton_domain::time::Millis::minutes(1));
+    desk.granted(&ann(), "run force-release", why()).await;
 }
 
 #[tokio::test]

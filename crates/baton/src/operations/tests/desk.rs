@@ -9,14 +9,16 @@ use baton_store::{Cursor, Filter};
 use serde_json::{Value, json};
 
 use crate::call::{Call, Envelope};
+use crate::chance::SeededChance;
 use crate::engine::tests::world::{World, name, tenant, text};
-use crate::identity::Caller;
-use crate::operations::{all, find};
+use crate::identity::{Caller, Identity};
+use crate::operations::{find, scopes};
 use crate::problem::Problem;
 
 /// Where requests are made.
 pub(super) struct Desk {
     pub(super) world: World,
+    identity: Arc<Identity>,
     requests: AtomicU64,
 }
 
@@ -55,7 +57,10 @@ impl Asker {
 
 impl Desk {
     pub(super) async fn open() -> Self {
-        Self { world: World::new().await, requests: AtomicU64::new(0) }
+        let world = World::new().await;
+        let chance = Arc::new(SeededChance::new(2));
+        let identity = Identity::new(Arc::clone(&world.engine), chance, scopes());
+        Self { world, identity: Arc::new(identity), requests: AtomicU64::new(0) }
     }
 
     /// Asks as a person for an operation such as `task show`.
@@ -71,7 +76,7 @@ impl Desk {
     ) -> Result<Value, Problem> {
         let (noun, verb) = what.split_once(' ').expect("an operation has a noun and a verb");
         let entry = find(noun, verb).expect("it is in the table");
-        let scopes = all().iter().map(|entry| entry.about.scope()).collect();
+        let scopes = scopes().iter().cloned().collect();
         let caller = Caller::keyless(asker.tenant.clone(), name("ann"), asker.kind, scopes);
         let minted = format!("request-{}", self.requests.fetch_add(1, Ordering::Relaxed));
         let envelope = Envelope {
@@ -79,8 +84,8 @@ impl Desk {
             if_match: asker.if_match,
             ..Envelope::default()
         };
-        let engine = Arc::clone(&self.world.engine);
-        let call = Call::new(engine, caller, envelope, text("test"), (&entry.about, &arguments));
+        let identity = Arc::clone(&self.identity);
+        let call = Call::new(identity, caller, envelope, text("test"), (&entry.about, &arguments));
         entry.perform(arguments, Arc::new(call)).await.map(|reply| reply.body)
     }
 

@@ -9,8 +9,9 @@ use baton_store::{Cursor, Filter};
 use serde_json::Value;
 
 use crate::call::{Call, Envelope};
+use crate::chance::SeededChance;
 use crate::engine::tests::world::{World, name, tenant, text};
-use crate::identity::Caller;
+use crate::identity::{Caller, Identity};
 use crate::operation::Reply;
 use crate::operations;
 use crate::problem::Problem;
@@ -18,6 +19,7 @@ use crate::problem::Problem;
 /// A world with a desk in it.
 pub(super) struct Desk {
     pub(super) world: World,
+    identity: Arc<Identity>,
     keys: AtomicUsize,
 }
 
@@ -33,6 +35,11 @@ pub(super) struct Who {
 /// A person.
 pub(super) fn ann() -> Who {
     Who { name: "ann", kind: Kind::Person, tenant: tenant(), token: None }
+}
+
+/// Whoever runs the server.
+pub(super) fn owner() -> Who {
+    Who { name: "owner", ..ann() }
 }
 
 /// An agent on its own.
@@ -60,7 +67,10 @@ impl Who {
 
 impl Desk {
     pub(super) async fn new() -> Self {
-        Self { world: World::new().await, keys: AtomicUsize::new(0) }
+        let world = World::new().await;
+        let chance = Arc::new(SeededChance::new(2));
+        let identity = Identity::new(Arc::clone(&world.engine), chance, operations::scopes());
+        Self { world, identity: Arc::new(identity), keys: AtomicUsize::new(0) }
     }
 
     /// Asks for `noun verb` under a fresh key.
@@ -84,18 +94,15 @@ impl Desk {
     ) -> Result<Reply, Problem> {
         let (noun, verb) = what.split_once(' ').expect("a noun and a verb");
         let entry = operations::find(noun, verb).expect("there is such an operation");
-        let engine = Arc::clone(&self.world.engine);
+        let engine = &self.world.engine;
         let verify = |token: &String| engine.keyring().verify(token, &who.tenant);
         let pass = who.token.as_ref().map(verify).transpose();
         let pass = pass.map_err(|_| Problem::new("unauthenticated", "forged"))?;
         let envelope = Envelope { request_key: Some(text(key)), pass, ..Envelope::default() };
-        let caller = Caller::keyless(
-            who.tenant.clone(),
-            name(who.name),
-            who.kind,
-            operations::all().iter().map(|entry| entry.about.scope()).collect(),
-        );
-        let call = Call::new(engine, caller, envelope, text("rest"), (&entry.about, &arguments));
+        let scopes = operations::scopes().iter().cloned().collect();
+        let caller = Caller::keyless(who.tenant.clone(), name(who.name), who.kind, scopes);
+        let identity = Arc::clone(&self.identity);
+        let call = Call::new(identity, caller, envelope, text("rest"), (&entry.about, &arguments));
         entry.perform(arguments, Arc::new(call)).await
     }
 
