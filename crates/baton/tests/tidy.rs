@@ -33,8 +33,24 @@ const MODULES: &[(&str, &[&str])] = &[
     ("operations", &["call", "engine", "operation", "problem", "shape", "views"]),
     ("demo", &["chance", "clockwork", "engine", "home"]),
     ("bench", &["chance", "clock", "engine", "home"]),
-    ("cli", &["bench", "demo"]),
-    ("main", &["cli", "log"]),
+    ("surroundings", &[]),
+    ("client", &["chance", "operation", "problem", "shape", "surroundings"]),
+    (
+        "cli",
+        &[
+            "bench",
+            "chance",
+            "client",
+            "demo",
+            "operation",
+            "operations",
+            "problem",
+            "shape",
+            "surroundings",
+            "tokens",
+        ],
+    ),
+    ("main", &["cli", "log", "surroundings"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.
