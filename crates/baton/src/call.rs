@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use baton_domain::Refusal;
 use baton_domain::command::{Agent, Command, Expect, Person, Proof, Supervisor};
 use baton_domain::ids::{ProjectId, TaskId};
 use baton_domain::project::RecordCommand;
@@ -20,6 +19,8 @@ use crate::problem::Problem;
 use crate::shape::RunRef;
 use crate::tokens::Pass;
 use crate::views::{RunView, TaskView};
+
+mod runs;
 
 /// What comes with a request besides its arguments. Secrets are here and nowhere else.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +69,7 @@ impl Call {
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
         if !self.caller.may(&about.scope()) {
             let detail = format!("the key does not have the scope {}", about.scope());
-            return Err(Problem::new("forbidden", detail).with("scope", about.scope()));
+            return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
         }
         let inside = self.envelope.pass.is_some();
         match (about.speaker, self.caller.kind) {
@@ -163,7 +164,11 @@ impl Call {
 
     /// Carries out something whose answer is a task.
     pub async fn submit(&self, aim: Aim) -> Result<Done, Problem> {
-        let committed = self.engine.submit(self.order(aim)).await?;
+        self.carry_out(self.order(aim)).await
+    }
+
+    async fn carry_out(&self, order: Order) -> Result<Done, Problem> {
+        let committed = self.engine.submit(order).await?;
         let flow = committed.task.clone().ok_or_else(Problem::not_found)?;
         Ok(Done { flow, committed })
     }
@@ -240,17 +245,7 @@ impl Call {
         attempt: Option<u32>,
         says: Agent,
     ) -> Result<Done, Problem> {
-        let task = self.task_of(run)?;
-        let command = match self.pass_for(task)? {
-            Some(pass) => pass.agent(says)?,
-            None => Command::Agent(self.proof(attempt)?, says),
-        };
-        let done = self.on_task(task, vec![self.expect(run), command]).await;
-        // Whoever names a run that is not live cannot hold it.
-        done.map_err(|problem| match problem.code() {
-            "run_changed" => Refusal::LeaseLost.into(),
-            _ => problem,
-        })
+        self.as_agent_all(run, attempt, vec![says]).await
     }
 
     /// What the supervisor of an attempt says, or a solo agent of itself.
@@ -260,11 +255,7 @@ impl Call {
         attempt: Option<u32>,
         says: Supervisor,
     ) -> Result<Done, Problem> {
-        let task = self.task_of(run)?;
-        let command = match self.pass_for(task)? {
-            Some(pass) => pass.supervisor(says)?,
-            None => Command::Supervisor(self.proof(attempt)?, says),
-        };
+        let (task, command) = self.supervisor_command(run, attempt, says)?;
         // No word on the run: what a late supervisor adds is of an attempt that is over.
         self.on_task(task, vec![command]).await
     }

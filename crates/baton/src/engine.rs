@@ -10,6 +10,7 @@ use baton_store::{Aim, Clock, Committed, Error, Order, Store};
 use tracing::field::{Empty, display};
 
 use crate::chance::Chance;
+use crate::changes::Changes;
 use crate::clock::Stopwatch;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -46,6 +47,7 @@ pub struct Parts {
 pub struct Engine {
     store: Arc<dyn Store>,
     waiters: Arc<Waiters>,
+    changes: Arc<Changes>,
     clock: Arc<dyn Clock>,
     stopwatch: Arc<dyn Stopwatch>,
     chance: Arc<dyn Chance>,
@@ -64,6 +66,7 @@ impl Engine {
             keyring: Keyring::new(parts.secrets, parts.incarnation),
             store: parts.store,
             waiters: parts.waiters,
+            changes: Changes::new(),
             clock: parts.clock,
             stopwatch: parts.stopwatch,
             chance: parts.chance,
@@ -78,6 +81,7 @@ impl Engine {
     )]
     pub async fn submit(&self, order: Order) -> Result<Committed, Error> {
         let aim = word(&order.aim);
+        let tenant = order.tenant.clone();
         let span = tracing::Span::current();
         if let Aim::Task(task, _) = &order.aim {
             span.record("task", display(task));
@@ -95,6 +99,11 @@ impl Engine {
                 }
                 if changed_something(committed) {
                     self.ages.changed();
+                    // A sweep does not say whose tasks it moved.
+                    match committed.position {
+                        Some(_) => self.changes.ring(&tenant),
+                        None => self.changes.ring_all(),
+                    }
                 }
                 tracing::debug!(micros, "answered");
             }
@@ -125,9 +134,10 @@ impl Engine {
         Ok(true)
     }
 
-    /// Hands out no more work and sends away whoever waits for some; everything else goes on.
+    /// Hands out no more work and sends away whoever waits or listens; everything else goes on.
     pub fn drain(&self) {
         self.waiters.close();
+        self.changes.close();
     }
 
     /// How the engine and its store are.
@@ -145,6 +155,12 @@ impl Engine {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Who listens for changes.
+    #[must_use]
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
 
     /// Who waits for work.
@@ -165,6 +181,7 @@ fn word(aim: &Aim) -> &'static str {
         Aim::Birth(..) => "birth",
         Aim::Next(_) => "next",
         Aim::Record(..) => "record",
+        Aim::Key(_) => "key",
         Aim::Sweep(_) => "sweep",
     }
 }

@@ -147,6 +147,20 @@ impl Health {
         health.judged(reasons)
     }
 
+    /// Why the store stopped by itself, if it did.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&str> {
+        self.reasons.iter().find_map(|reason| match reason {
+            Reason::Stopped { why } => Some(why.as_str()),
+            Reason::SweepLate { .. }
+            | Reason::LeaseOverdue { .. }
+            | Reason::CheckpointLate { .. }
+            | Reason::SealLate { .. }
+            | Reason::DiskFull
+            | Reason::Unreadable { .. } => None,
+        })
+    }
+
     fn judged(mut self, mut reasons: Vec<Reason>) -> Self {
         if self.sweep_age > SWEEP_AGE_MAX {
             reasons.push(Reason::SweepLate { age: self.sweep_age });

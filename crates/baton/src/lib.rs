@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod call;
 pub mod chance;
+pub mod changes;
 pub mod cli;
 pub mod client;
 pub mod clock;
@@ -20,7 +21,9 @@ pub mod metrics;
 pub mod operation;
 pub mod operations;
 pub mod problem;
+pub mod server;
 pub mod shape;
+pub mod surface;
 pub mod surroundings;
 pub mod tokens;
 pub mod views;

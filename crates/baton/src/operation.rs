@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use baton_domain::scope::Scope;
 use baton_domain::time::Timestamp;
 use baton_store::{Committed, Cursor};
 use serde::Serialize;
@@ -14,6 +15,8 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::shape::{Position, Shape, Shaped, Violation, When};
+
+pub use baton_domain::scope::Level;
 
 /// One thing that a caller can ask for; the type is its arguments.
 pub trait Operation: Shaped + DeserializeOwned + Send + 'static {
@@ -67,21 +70,6 @@ pub enum Method {
     Patch,
     /// Takes it away.
     Delete,
-}
-
-/// How far an operation reaches; with the noun it is the scope that a key needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Looks.
-    Read,
-    /// Does the work of a holder.
-    Work,
-    /// Changes what others see.
-    Write,
-    /// Overrules a holder.
-    Force,
-    /// Decides who may do what.
-    Admin,
 }
 
 /// Who may ask.
@@ -252,13 +240,19 @@ impl About {
 
     /// What a key must allow: `run:work`.
     #[must_use]
-    pub fn scope(&self) -> String {
-        format!("{}:{}", self.noun, self.level.word())
+    pub fn scope(&self) -> Scope {
+        Scope::of(self.noun, self.level)
     }
 
     /// The arguments that stand in the path, in order.
     pub fn placeholders(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// The status that REST answers with when all went well: a POST that adds something made it.
+    #[must_use]
+    pub fn success(&self) -> u16 {
+        if self.method == Method::Post && self.hints == Hints::ADDS { 201 } else { 200 }
     }
 
     /// Whether it changes anything.
@@ -268,17 +262,30 @@ impl About {
     }
 }
 
-impl Level {
-    /// The word in a scope.
+impl Speaker {
+    /// The word for who may ask.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Read => "read",
-            Self::Work => "work",
-            Self::Write => "write",
-            Self::Force => "force",
-            Self::Admin => "admin",
+            Self::Anyone => "anyone",
+            Self::Person => "person",
+            Self::Agent => "agent",
+            Self::Supervisor => "supervisor",
         }
+    }
+}
+
+impl Hints {
+    /// The words for what is so, in the order in which agent programs list them.
+    #[must_use]
+    pub fn words(self) -> Vec<&'static str> {
+        let all = [
+            (self.read_only, "reads"),
+            (self.destructive, "destructive"),
+            (self.idempotent, "idempotent"),
+            (self.open_world, "reaches beyond"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect()
     }
 }
 

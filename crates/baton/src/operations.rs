@@ -1,24 +1,95 @@
 //! Everything that a caller can ask for, in one list.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use baton_domain::scope::Scope;
 
 use crate::operation::Entry;
 
+mod backlog;
+mod event;
+mod inbox;
+mod pool;
 mod project;
+mod recent;
 mod run;
+mod scheduler;
+mod stats;
 mod task;
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     vec![
         Entry::of::<project::Add>(),
+        Entry::of::<project::List>(),
+        Entry::of::<project::Show>(),
+        Entry::of::<project::Pause>(),
+        Entry::of::<project::Resume>(),
+        Entry::of::<project::Remove>(),
         Entry::of::<task::Create>(),
+        Entry::of::<task::Publish>(),
         Entry::of::<task::Show>(),
         Entry::of::<task::List>(),
+        Entry::of::<task::Edit>(),
+        Entry::of::<task::Move>(),
+        Entry::of::<task::Approve>(),
+        Entry::of::<task::Reject>(),
+        Entry::of::<task::Freeze>(),
+        Entry::of::<task::Unfreeze>(),
+        Entry::of::<task::Hold>(),
+        Entry::of::<task::Unhold>(),
+        Entry::of::<task::Close>(),
+        Entry::of::<task::Archive>(),
+        Entry::of::<task::Depend>(),
+        Entry::of::<task::Undepend>(),
+        Entry::of::<task::Tree>(),
+        Entry::of::<task::Explain>(),
+        Entry::of::<backlog::List>(),
+        Entry::of::<run::Start>(),
         Entry::of::<run::Claim>(),
+        Entry::of::<run::Begin>(),
+        Entry::of::<run::Show>(),
+        Entry::of::<run::List>(),
+        Entry::of::<run::Heartbeat>(),
+        Entry::of::<run::Progress>(),
         Entry::of::<run::Checkpoint>(),
+        Entry::of::<run::Ask>(),
+        Entry::of::<run::Answer>(),
+        Entry::of::<run::Receive>(),
+        Entry::of::<run::Block>(),
+        Entry::of::<run::Unblock>(),
+        Entry::of::<run::Wait>(),
+        Entry::of::<run::Release>(),
+        Entry::of::<run::Complete>(),
+        Entry::of::<run::Fail>(),
+        Entry::of::<run::Cancel>(),
+        Entry::of::<run::Retry>(),
+        Entry::of::<run::Handoff>(),
+        Entry::of::<run::ForceRelease>(),
+        Entry::of::<run::ForceFail>(),
+        Entry::of::<inbox::List>(),
+        Entry::of::<event::List>(),
+        Entry::of::<pool::List>(),
+        Entry::of::<pool::Set>(),
+        Entry::of::<scheduler::Pause>(),
+        Entry::of::<scheduler::Resume>(),
+        Entry::of::<stats::Stats>(),
+        Entry::of::<stats::Health>(),
     ]
 });
+
+/// What keys can allow, in order.
+static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
+    let scopes: BTreeSet<_> = all().iter().map(|entry| entry.about.scope()).collect();
+    scopes.into_iter().collect()
+});
+
+/// Every scope that any operation asks for.
+#[must_use]
+pub fn scopes() -> &'static [Scope] {
+    &SCOPES
+}
 
 /// Every operation there is.
 #[must_use]

@@ -127,7 +127,11 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Invalid { field, rule } => Self::invalid(vec![Violation { field, rule }]),
             Refusal::Held { attempt } => problem.with("attempt", attempt.to_string()),
-            Refusal::PoolFull { pool, .. } | Refusal::Paused { pool } => problem.with("pool", pool),
+            Refusal::PoolFull { pool } | Refusal::Paused { pool } => problem.with("pool", pool),
+            Refusal::HolderFull { pool, held } => match held {
+                Some(attempt) => problem.with("pool", pool).with("attempt", attempt.to_string()),
+                None => problem.with("pool", pool),
+            },
             Refusal::DependencyOpen { on } | Refusal::Cycle { on } => {
                 problem.next(format!("baton task explain {on}")).with("task", on.to_string())
             }
@@ -159,6 +163,10 @@ impl From<Refusal> for Problem {
             | Refusal::StageOccupied { .. }
             | Refusal::ProjectInUse { .. }
             | Refusal::LineageTooLong
+            | Refusal::NameTaken { .. }
+            | Refusal::KeyEnded
+            | Refusal::BeyondKey { .. }
+            | Refusal::LimitReached { .. }
             | Refusal::ContractChanged => problem,
         }
     }

@@ -10,7 +10,7 @@ mod text;
 
 pub use check::{Violation, check};
 pub use json::{Definitions, inline, referring};
-pub use plain::{Position, RunRef, Span, When};
+pub use plain::{PageSize, PoolRef, Position, RunRef, Span, When};
 pub(crate) use record::record;
 
 /// What a value looks like.

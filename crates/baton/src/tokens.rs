@@ -1,6 +1,7 @@
-//! Claim tokens: what a holder shows to prove that it is the attempt.
+//! Tokens: what a holder shows to prove that it is the attempt, and (in `key`) what a caller shows
+//! to prove who it is.
 //!
-//! A token is shown once and never stored. It names task, attempt, nonce and speaker, and carries
+//! A claim token is shown once and never stored. It names task, attempt, nonce and speaker, and carries
 //! an HMAC over them, the tenant and the incarnation of the store, so that it can be recomputed
 //! for a replayed claim and is dead as soon as the lease forgets its nonce.
 
@@ -15,9 +16,11 @@ use sha2::Sha256;
 
 use base62::{CHECK_DIGITS, WORD_DIGITS};
 
+pub use key::{KEY_LENGTH, KEY_PATTERN, KeyToken};
 pub use secrets::{Error, Secrets, secret_file};
 
 mod base62;
+pub(crate) mod key;
 mod secrets;
 
 /// The first byte of every token, so that a later form can be told from this one.

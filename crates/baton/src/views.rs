@@ -1,8 +1,28 @@
 //! What callers see: rows of the store in the words of the glossary, with everything derived that
 //! people ask for first.
 
+mod attempt;
+mod contract;
+mod event;
+mod explain;
+mod handoff;
+mod inbox;
+mod policy;
+mod pool;
+mod project;
 mod run;
+mod stats;
 mod task;
 
-pub use run::{BlockView, LeaseView, RunView};
-pub use task::{ContractLine, TaskView};
+pub use attempt::{AttemptView, CheckpointView, ReceiptView};
+pub use contract::{ContractLine, LineKind};
+pub use event::{ActorView, EventView};
+pub use explain::CauseView;
+pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room};
+pub use inbox::{InboxItem, Lookup};
+pub use policy::PolicyView;
+pub use pool::{PauseView, PoolView};
+pub use project::{ProjectView, StageView};
+pub use run::{AnswerView, BlockView, LeaseView, QuestionView, RunView};
+pub use stats::{ColumnView, HealthView, StatsView, TroubleView};
+pub use task::{TaskView, stage_word};

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_domain::Refusal;
 use baton_domain::ids::TenantId;
 use baton_domain::lane::{Claimant, Lane, Sort};
-use baton_domain::pool::PoolName;
 use baton_domain::run::{Held, Purpose};
 use baton_domain::task::Flow;
 use baton_store::{Bell, Error, Freed};
@@ -122,6 +121,20 @@ impl Waiters {
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().of.values().map(BTreeMap::len).sum()
+    }
+
+    /// How many of this tenant wait.
+    #[must_use]
+    pub fn len_of(&self, tenant: &TenantId) -> usize {
+        self.lock().of.get(tenant).map_or(0, BTreeMap::len)
+    }
+
+    /// Who of this tenant waits, and for what.
+    #[must_use]
+    pub fn staff(&self, tenant: &TenantId) -> Vec<Claimant> {
+        let queues = self.lock();
+        let places = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
+        places.map(|place| place.claimant.clone()).collect()
     }
 
     /// Whether nobody waits.
@@ -285,12 +298,12 @@ fn sort_of(held: &Held) -> Sort {
 /// Whether nobody else could take from the lane either: it is empty, or a limit that all share is
 /// reached. The limits of a holder and of an account are its own.
 fn is_shut_for_all(lane: &Lane, claimant: &Claimant, refusal: &Refusal) -> bool {
-    let (Refusal::PoolFull { pool, .. } | Refusal::Paused { pool }) = refusal else { return true };
-    let takes = lane.takes(claimant).into_iter().map(|take| take.pool);
-    takes.chain(lane.gates()).any(|name| {
-        let own = matches!(name, PoolName::Holder(_) | PoolName::Account(_));
-        !own && name.to_string() == *pool
-    })
+    if let Refusal::HolderFull { .. } = refusal {
+        return false;
+    }
+    let (Refusal::PoolFull { pool } | Refusal::Paused { pool }) = refusal else { return true };
+    let mut asked = lane.asks(claimant).map(|ask| ask.pool);
+    asked.any(|name| !name.is_of_claimer() && name.to_string() == *pool)
 }
 
 #[cfg(test)]

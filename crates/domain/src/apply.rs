@@ -8,7 +8,7 @@ use crate::contract::{Contract, ContractMark, SubmissionMark};
 use crate::deadline::{Armed, Deadline};
 use crate::event::{Event, Opened, Then};
 use crate::ids::{Digest, TaskId};
-use crate::limits::UNPROVEN_MAX;
+use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
 use crate::policy::Policy;
 use crate::run::{
     Answer, Block, Cap, Counts, Death, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome,
@@ -117,7 +117,9 @@ impl Flow {
             checkpoints: 0,
             recurrence: BTreeMap::new(),
             owed: None,
+            undone: 0,
             unproven: BTreeSet::new(),
+            settled: BTreeMap::new(),
             generation: 0,
             doubted: false,
             created_at: at,
@@ -169,6 +171,7 @@ impl Flow {
             Event::DependencySettled { on, met: false } => {
                 self.waits_for.insert(*on, Wait::Failed);
             }
+            Event::ChildrenSettled { undone } => self.undone = *undone,
             Event::RunOpened { run, .. } => self.open(run, at),
             Event::RunFinished { finish, .. } => self.finish(finish, None, false),
             Event::Requeued { .. } => self.requeue(at),
@@ -188,6 +191,7 @@ impl Flow {
             }
             Event::Checkpointed { number, .. } => {
                 self.checkpoints = *number;
+                self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
                 self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Asked { .. } => self.on_attempt(at, |held, policy| {
@@ -199,7 +203,10 @@ impl Flow {
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
             }),
-            Event::Spent { attempt, .. } if !self.is_held_by(*attempt) => {}
+            Event::Spent { attempt, micros } if !self.is_held_by(*attempt) => {
+                let settled = self.settled.entry(*attempt).or_default();
+                *settled = settled.saturating_add(*micros);
+            }
             Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
                 held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
@@ -299,6 +306,7 @@ impl Flow {
             tally: Tally::default(),
             answer: None,
             progress: Progress::default(),
+            checkpoints: 0,
             starved: false,
         });
     }
@@ -318,18 +326,21 @@ impl Flow {
 
     fn requeue(&mut self, at: Timestamp) {
         let Some(run) = &mut self.run else { return };
+        let mut next = Idle::Queued;
         if let RunState::Idle(Idle::Blocked(block)) = &run.state {
             self.recurrence.entry(block.why.kind()).or_default().cleared = true;
             run.tally.forgive(block);
+            next = block.submission.map_or(Idle::Queued, Idle::Submitted);
         }
         run.ready_at = at;
         run.starved = false;
-        run.state = RunState::Idle(Idle::Queued);
+        run.state = RunState::Idle(next);
     }
 
     fn claim(&mut self, event: &Event, at: Timestamp) {
         let Event::Claimed { attempt, holder, mode, purpose, takes } = event else { return };
         self.attempts = *attempt;
+        self.settled.retain(|old, _| old.saturating_add(LATE_ATTEMPTS_MAX) > *attempt);
         let Some(run) = &mut self.run else { return };
         let (picked, submission, phase) = match &run.state {
             RunState::Idle(Idle::Blocked(block)) => (Some(block.clone()), None, Phase::Leased),
@@ -382,10 +393,13 @@ impl Flow {
             }
         }
         let Some(run) = &mut self.run else { return };
-        let (picked, submission) = match &run.state {
-            RunState::Held(held) => (held.picked.clone(), held.submission),
-            RunState::Idle(_) => (None, None),
+        let (picked, submission, spent) = match &run.state {
+            RunState::Held(held) => (held.picked.clone(), held.submission, held.spent_micros),
+            RunState::Idle(_) => (None, None, 0),
         };
+        if spent > 0 {
+            self.settled.insert(*attempt, spent);
+        }
         run.tally.count(*counts);
         run.starved = false;
         self.recur(picked.as_ref(), then);
@@ -466,6 +480,7 @@ impl Tally {
                 Cap::Continuations => self.continuations = 0,
                 Cap::Losses => self.losses = 0,
                 Cap::Tries => self.tries = 0,
+                Cap::Budget => {}
             }
         }
     }

@@ -111,6 +111,34 @@ pub struct NewTask {
     pub start_at: Option<Timestamp>,
 }
 
+impl NewTask {
+    /// A story for the backlog; everything else is as it is when nobody chooses.
+    #[must_use]
+    pub fn new(project: ProjectId, creator: PrincipalId, title: Title) -> Self {
+        Self {
+            project,
+            creator,
+            creator_task: None,
+            title,
+            body: None,
+            kind: Kind::default(),
+            priority: Priority::default(),
+            labels: BTreeSet::new(),
+            parent: None,
+            depends_on: BTreeSet::new(),
+            assignee: None,
+            capabilities: BTreeSet::new(),
+            key: None,
+            policy: Policy::default(),
+            contract: None,
+            draft: false,
+            needs_approval: false,
+            start_in: None,
+            start_at: None,
+        }
+    }
+}
+
 /// A wish to hold a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -271,8 +299,8 @@ pub enum Supervisor {
     Report(Sight),
     /// It cost something.
     Spend {
-        /// Millionths of a currency unit since the last report.
-        micros: u64,
+        /// Millionths of a currency unit that the attempt has cost so far: told twice, it counts once.
+        total_micros: u64,
     },
     /// The agent took too long, and is being stopped.
     TimedOut(Deadline),

@@ -1,11 +1,13 @@
 //! What must be true before a run counts as complete, and the proof of it, as data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{Digest, LineId};
-use crate::limits::{ARTIFACTS_MAX, LINES_MAX};
+use crate::limits::{ARTIFACTS_MAX, GATE_MAX, LINES_MAX};
 use crate::refusal::{Missing, Refusal};
 use crate::text::{Line, Reason};
 use crate::time::{Millis, Timestamp};
@@ -14,7 +16,7 @@ use crate::time::{Millis, Timestamp};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unique")]
     pub lines: BTreeMap<LineId, Term>,
 }
 
@@ -111,12 +113,21 @@ impl Contract {
         if self.lines.len() > LINES_MAX {
             return Err(Refusal::too_many("contract.lines", LINES_MAX));
         }
+        let mut paths = BTreeSet::new();
+        let span = Millis::seconds(1)..=GATE_MAX;
         for (name, term) in &self.lines {
             match term {
-                Term::Artifact { path, .. } => check_path(name, path)?,
+                Term::Artifact { path, .. } => {
+                    check_path(name, path)?;
+                    check_once(name, path, &mut paths)?;
+                }
                 // Nobody can give a review yet, and a verifier must not.
                 Term::Review => {
                     let rule = "must not be a review: there is no way to give one yet".into();
+                    return Err(Refusal::Invalid { field: name.to_string(), rule });
+                }
+                Term::Gate { timeout, .. } if !span.contains(timeout) => {
+                    let rule = "must have a timeout of 1 s to 24 h".into();
                     return Err(Refusal::Invalid { field: name.to_string(), rule });
                 }
                 Term::Gate { .. } | Term::Criterion { .. } => {}
@@ -167,8 +178,49 @@ impl Submission {
         if self.artifacts.len() > ARTIFACTS_MAX {
             return Err(Refusal::too_many("submission.artifacts", ARTIFACTS_MAX));
         }
-        self.artifacts.iter().try_for_each(|artifact| check_path("artifacts.path", &artifact.path))
+        let mut paths = BTreeSet::new();
+        self.artifacts.iter().try_for_each(|artifact| {
+            check_path("artifacts.path", &artifact.path)?;
+            check_once("artifacts.path", &artifact.path, &mut paths)
+        })
     }
+}
+
+/// Reads lines by name. Of two with one name the latter would silently be all that is asked for.
+fn unique<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<LineId, Term>, D::Error> {
+    struct Lines;
+    impl<'de> Visitor<'de> for Lines {
+        type Value = BTreeMap<LineId, Term>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("lines by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut lines = BTreeMap::new();
+            while let Some((name, term)) = map.next_entry::<LineId, Term>()? {
+                if lines.contains_key(&name) {
+                    return Err(A::Error::custom(format!("line `{name}` is there twice")));
+                }
+                lines.insert(name, term);
+            }
+            Ok(lines)
+        }
+    }
+    from.deserialize_map(Lines)
+}
+
+/// Whether a path has not been named before.
+fn check_once<'a>(
+    field: impl ToString,
+    path: &'a Line,
+    seen: &mut BTreeSet<&'a str>,
+) -> Result<(), Refusal> {
+    if seen.insert(path.as_str()) {
+        return Ok(());
+    }
+    let rule = format!("names `{path}`, which is named already");
+    Err(Refusal::Invalid { field: field.to_string(), rule })
 }
 
 /// A path that cannot leave its root however it is joined to it.

@@ -6,6 +6,7 @@ mod claim;
 mod ending;
 mod graph;
 mod person;
+mod spend;
 mod supervisor;
 mod time;
 mod verifier;

@@ -54,6 +54,8 @@ pub enum Event {
     DependencyRemoved { on: TaskId },
     /// A task that it waits for ended.
     DependencySettled { on: TaskId, met: bool },
+    /// All its children have ended, so many of them otherwise than done; or, with none, no more.
+    ChildrenSettled { undone: u8 },
     /// A task that its agent made ended, or is stuck.
     Woken { by: TaskId, ended: bool },
     /// A pass began.
@@ -100,7 +102,7 @@ pub enum Event {
     Answered { answer: Message },
     /// The answer got further.
     AnswerMarked { mark: Mark },
-    /// It cost something.
+    /// It cost so much more than was known before.
     Spent { attempt: u32, micros: u64 },
     /// It says that it is done.
     Submitted {

@@ -197,6 +197,8 @@ macro_rules! names {
 names! {
     /// Whose data it is; a user alone is tenant `local`.
     TenantId = "tenant", NAME_BYTES_MAX;
+    /// What people call a key.
+    KeyName = "name", NAME_BYTES_MAX;
     /// Who calls.
     PrincipalId = "principal", NAME_BYTES_MAX;
     /// A repository root or any folder, under a name.

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Account, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
-use crate::pool::{PoolName, Take};
+use crate::ids::{
+    Account, AttemptId, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId,
+};
+use crate::pool::{PoolName, Pools, Take, bar};
 use crate::project::Project;
+use crate::refusal::Refusal;
 use crate::run::{BlockKind, Idle, Mode, RunState, Why};
 use crate::task::{Flow, Priority};
 use crate::time::{Millis, Timestamp};
@@ -86,9 +89,11 @@ impl Flow {
     /// The lanes that the task queues in now: at most two, for a parked run with a condition.
     #[must_use]
     pub fn lanes(&self) -> Vec<Lane> {
-        if self.impediment().is_some() {
-            return vec![];
-        }
+        if self.impediment().is_some() { vec![] } else { self.lanes_once_free() }
+    }
+
+    /// The lanes that it would queue in if nothing stopped it.
+    pub(crate) fn lanes_once_free(&self) -> Vec<Lane> {
         let Some(run) = &self.run else { return vec![] };
         let RunState::Idle(idle) = &run.state else { return vec![] };
         let lane = |sort, needs: Option<&Capability>| Lane {
@@ -162,22 +167,19 @@ impl Lane {
     /// The pools that a claim from this lane takes from, and how much.
     #[must_use]
     pub fn takes(&self, claimant: &Claimant) -> Vec<Take> {
-        let mut takes = vec![
-            Take { pool: PoolName::Stage(self.project.clone(), self.stage.clone()), amount: 1 },
-            Take { pool: PoolName::Holder(claimant.principal.clone()), amount: 1 },
-        ];
+        self.shared_takes().into_iter().chain(claimant.takes()).collect()
+    }
+
+    /// What everybody takes who claims from this lane.
+    fn shared_takes(&self) -> Vec<Take> {
+        let stage = PoolName::Stage(self.project.clone(), self.stage.clone());
+        let mut takes = vec![Take { pool: stage, amount: 1 }];
         if let Some(key) = &self.key {
             takes.push(Take { pool: PoolName::Key(self.project.clone(), key.clone()), amount: 1 });
         }
-        if let Some(account) = &claimant.account {
-            takes.push(Take { pool: PoolName::Account(account.clone()), amount: 1 });
-        }
         if self.budget_micros > 0 {
-            takes.extend(
-                self.ancestors
-                    .iter()
-                    .map(|task| Take { pool: PoolName::Budget(*task), amount: self.budget_micros }),
-            );
+            let budgets = self.ancestors.iter().map(|task| PoolName::Budget(*task));
+            takes.extend(budgets.map(|pool| Take { pool, amount: self.budget_micros }));
         }
         takes
     }
@@ -189,10 +191,44 @@ impl Lane {
             .chain(self.ancestors.iter().map(|task| PoolName::Tree(*task)))
     }
 
+    /// Everything that must admit a claim from this lane, and how much of it: what must only be open
+    /// is asked for nothing, and whoever reserves no money may still not spend what is spent already.
+    pub fn asks(&self, claimant: &Claimant) -> impl Iterator<Item = Take> {
+        self.shared_asks().chain(claimant.takes())
+    }
+
+    /// What must admit everybody.
+    pub(crate) fn shared_asks(&self) -> impl Iterator<Item = Take> {
+        let open = self.gates().map(|pool| Take { pool, amount: 0 });
+        let unreserved = self.ancestors.iter().filter(|_| self.budget_micros == 0);
+        let solvent = unreserved.map(|task| Take { pool: PoolName::Budget(*task), amount: 1 });
+        open.chain(self.shared_takes()).chain(solvent)
+    }
+
     /// The place of a task in the order of all lanes: its age, and a head start for its priority.
     #[must_use]
     pub fn rank(&self, ready_at: Timestamp) -> Timestamp {
         ready_at - self.priority.head_start()
+    }
+}
+
+impl Claimant {
+    /// Why the claimer would get nothing whatever there is: its own limits, or those of its account.
+    pub fn own_bar(
+        &self,
+        pools: &Pools,
+        now: Timestamp,
+        held: impl FnOnce() -> Option<AttemptId>,
+    ) -> Option<Refusal> {
+        let bar = self.takes().find_map(|take| bar(pools, &take, now));
+        bar.map(|refusal| refusal.naming(held))
+    }
+
+    /// What it takes of its own limits, whatever it claims.
+    pub(crate) fn takes(&self) -> impl Iterator<Item = Take> {
+        let account = self.account.clone().map(PoolName::Account);
+        let own = [PoolName::Holder(self.principal.clone())].into_iter().chain(account);
+        own.map(|pool| Take { pool, amount: 1 })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_120;
+pub const FLOW_BYTES_MAX: usize = 5_248;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -36,17 +36,43 @@ pub const LINES_MAX: usize = 64;
 pub const ARTIFACTS_MAX: usize = 256;
 /// Attempts whose death is unproven, remembered until a late proof comes.
 pub const UNPROVEN_MAX: usize = 8;
+/// Attempts back from the last one whose cost may still be told after their end.
+pub const LATE_ATTEMPTS_MAX: u32 = 4;
+/// Projects of one tenant.
+pub const PROJECTS_MAX: usize = 512;
+/// Pools that a tenant may have set at once: all of them are kept in memory.
+pub const POOLS_MAX: usize = 2_048;
+/// Checkpoints of one run: one a minute for a week.
+pub const CHECKPOINTS_MAX: u32 = 10_000;
+/// Items that the reports of one run may add up to, done and failed together.
+pub const PROGRESS_MAX: u32 = 1_000_000;
 /// Working stages of a pipeline.
 pub const STAGES_MAX: usize = 12;
+/// Live keys of one tenant: a key for every agent of a large fleet.
+pub const KEYS_MAX: usize = 1_000;
+/// Revoked and expired keys of one tenant that are remembered; their entries stay.
+pub const DEAD_KEYS_MAX: usize = 1_000;
+/// Scopes of one key: more than there are operations to guard.
+pub const SCOPES_MAX: usize = 64;
+/// Tenants of one store: whoever has more wants more stores.
+pub const TENANTS_MAX: usize = 1_024;
 /// Commands in one order.
 pub const COMMANDS_MAX: usize = 4;
 
+/// How far ahead a start may be chosen.
+pub const START_AHEAD_MAX: Millis = Millis::hours(24 * 366);
+/// The longest that a gate may take.
+pub const GATE_MAX: Millis = Millis::hours(24);
 /// The longest that an attempt, a question or a queue may be allowed to take.
 pub const SPAN_MAX: Millis = Millis::hours(24 * 30);
 /// The most that one attempt may reserve: a billion currency units.
 pub const BUDGET_MICROS_MAX: u64 = 1_000_000_000_000_000;
 /// How long a holder may park or delay a run by time alone.
 pub const PARKED_MAX: Millis = Millis::hours(24 * 30);
+/// The longest that a key may live.
+pub const KEY_LIFETIME_MAX: Millis = Millis::hours(24 * 366);
+/// The longest that the secret before opens a key after an exchange.
+pub const KEY_OVERLAP_MAX: Millis = Millis::hours(24 * 7);
 /// The longest lease that may be asked for.
 pub const LEASE_MAX: Millis = Millis::hours(24);
 /// The shortest lease that may be asked for.

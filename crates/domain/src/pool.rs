@@ -92,13 +92,15 @@ impl Pool {
         self.shut.as_ref().is_none_or(|shut| shut.until.is_some_and(|until| until <= now))
     }
 
-    /// Whether it has more room than it had, or is open again.
+    /// Whether it says nothing that a pool which nobody set would not say.
     #[must_use]
-    pub fn is_eased_since(&self, before: &Self, now: Timestamp) -> bool {
-        self.is_open(now) && (!before.is_open(now) || self.room() > before.room())
+    pub fn is_idle(&self) -> bool {
+        *self == Self::default()
     }
 
-    fn room(&self) -> u64 {
+    /// How much more may be taken; without a limit, anything.
+    #[must_use]
+    pub fn room(&self) -> u64 {
         let taken = self.used.saturating_add(self.settled);
         self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
@@ -115,6 +117,45 @@ impl Pool {
     }
 }
 
+/// Whether somebody may be let in who was not before; what is not there limits nothing. Slots are
+/// taken one by one, so only a full pool can be eased; of money anybody may have wanted more.
+#[must_use]
+pub fn is_eased(
+    name: &PoolName,
+    before: Option<&Pool>,
+    after: Option<&Pool>,
+    now: Timestamp,
+) -> bool {
+    let Some(before) = before else { return false };
+    let admits = |pool: &Pool| pool.admits(1, now);
+    let more = match name {
+        PoolName::Budget(_) => after.map_or(u64::MAX, Pool::room) > before.room(),
+        PoolName::Scheduler
+        | PoolName::Project(_)
+        | PoolName::Stage(..)
+        | PoolName::Tree(_)
+        | PoolName::Holder(_)
+        | PoolName::Key(..)
+        | PoolName::Account(_) => false,
+    };
+    after.is_none_or(admits) && (!admits(before) || more)
+}
+
+/// Why so much cannot be taken now, if it cannot.
+#[must_use]
+pub fn bar(pools: &Pools, ask: &Take, now: Timestamp) -> Option<Refusal> {
+    let pool = pools.get(&ask.pool)?;
+    let name = ask.pool.to_string();
+    if !pool.is_open(now) {
+        return Some(Refusal::Paused { pool: name });
+    }
+    let full = !pool.admits(ask.amount, now);
+    full.then(|| match ask.pool.is_of_claimer() {
+        true => Refusal::HolderFull { pool: name, held: None },
+        false => Refusal::PoolFull { pool: name },
+    })
+}
+
 impl PoolMove {
     /// Which pool it changes.
     #[must_use]
@@ -126,6 +167,20 @@ impl PoolMove {
 }
 
 impl PoolName {
+    /// Whether it limits one claimer, while others may still be let in.
+    #[must_use]
+    pub fn is_of_claimer(&self) -> bool {
+        match self {
+            Self::Holder(_) | Self::Account(_) => true,
+            Self::Scheduler
+            | Self::Project(_)
+            | Self::Stage(..)
+            | Self::Tree(_)
+            | Self::Key(..)
+            | Self::Budget(_) => false,
+        }
+    }
+
     /// Whether nobody takes from it: it is open or shut, and nothing more.
     #[must_use]
     pub fn is_only_paused(&self) -> bool {

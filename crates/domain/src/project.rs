@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ProjectId, StageName};
+use crate::key::KeyEvent;
 use crate::lane::Claimant;
-use crate::limits::STAGES_MAX;
-use crate::pool::{PoolName, Shut};
+use crate::limits::{POOLS_MAX, PROJECTS_MAX, STAGES_MAX};
+use crate::pool::{Pool, PoolName, Shut};
 use crate::refusal::Refusal;
 use crate::run::Mode;
 use crate::text::Line;
@@ -87,6 +88,9 @@ pub enum RecordEvent {
     PoolLimited { pool: PoolName, limit: Option<u64> },
     /// A pool was paused or resumed.
     PoolShut { pool: PoolName, shut: Option<Shut> },
+    /// Something happened to keys.
+    #[serde(untagged)]
+    Key(KeyEvent),
 }
 
 /// What a record command may look at.
@@ -98,6 +102,12 @@ pub struct RecordScene {
     pub occupied: Vec<StageName>,
     /// Tasks of that project that have not ended.
     pub live: u64,
+    /// How many projects the tenant has.
+    pub projects: usize,
+    /// The pool that is meant, as it is now.
+    pub pool: Option<Pool>,
+    /// How many pools of the tenant somebody has set.
+    pub pools: usize,
 }
 
 /// Decides a record command.
@@ -115,6 +125,9 @@ pub fn decide_record(
             if scene.project.as_ref() == Some(project) {
                 return Ok(vec![]);
             }
+            if scene.project.is_none() && scene.projects >= PROJECTS_MAX {
+                return Err(Refusal::full("projects", PROJECTS_MAX));
+            }
             Ok(vec![RecordEvent::ProjectPut { project: project.clone() }])
         }
         RecordCommand::RemoveProject => {
@@ -129,12 +142,30 @@ pub fn decide_record(
                 let rule = "can be paused but not limited";
                 return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
             }
+            if scene.pool.as_ref().and_then(|pool| pool.limit) == *limit {
+                return Ok(vec![]);
+            }
+            has_place(scene)?;
             Ok(vec![RecordEvent::PoolLimited { pool: pool.clone(), limit: *limit }])
         }
         RecordCommand::ShutPool { pool, shut } => {
+            // Since when it is shut is no wish: pausing again what is paused so changes nothing.
+            let wish = |shut: &Option<Shut>| shut.clone().map(|it| (it.reason, it.until));
+            if scene.pool.as_ref().and_then(|pool| wish(&pool.shut)) == wish(shut) {
+                return Ok(vec![]);
+            }
+            has_place(scene)?;
             Ok(vec![RecordEvent::PoolShut { pool: pool.clone(), shut: shut.clone() }])
         }
     }
+}
+
+/// Whether the pool is there, or one more may be.
+fn has_place(scene: &RecordScene) -> Result<(), Refusal> {
+    if scene.pool.is_none() && scene.pools >= POOLS_MAX {
+        return Err(Refusal::full("pools", POOLS_MAX));
+    }
+    Ok(())
 }
 
 impl Project {

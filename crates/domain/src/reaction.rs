@@ -20,6 +20,8 @@ pub enum Cause {
     DependencySettled { met: bool },
     /// A child ended.
     ChildSettled,
+    /// A child was added after all others had ended.
+    ChildAdded,
     /// A task that this one's agent made is finished or stuck.
     Wake {
         /// Whether it ended; otherwise it needs somebody.

@@ -53,9 +53,12 @@ pub enum Refusal {
     /// Nothing that the claimer may take is waiting.
     #[error("nothing is waiting that this claimer may take")]
     NothingClaimable,
-    /// A limit is reached.
+    /// A limit is reached that others meet, too.
     #[error("the limit of {pool} is reached")]
-    PoolFull { pool: String, held: Option<AttemptId> },
+    PoolFull { pool: String },
+    /// The claimer itself holds as much as it may, or its account does; somebody else may be let in.
+    #[error("the claimer's own limit is reached: {pool}")]
+    HolderFull { pool: String, held: Option<AttemptId> },
     /// Somebody paused this.
     #[error("{pool} is paused")]
     Paused { pool: String },
@@ -89,6 +92,18 @@ pub enum Refusal {
     /// The expected version is not the present one.
     #[error("the task is at version {version}")]
     VersionChanged { version: u64 },
+    /// Another live thing has this name.
+    #[error("the name `{name}` is taken")]
+    NameTaken { name: String },
+    /// The key was revoked, or has expired.
+    #[error("the key is revoked or has expired")]
+    KeyEnded,
+    /// The caller's key does not reach that far.
+    #[error("this goes beyond the key that asks for it: {why}")]
+    BeyondKey { why: String },
+    /// There are as many as there may be.
+    #[error("there are already {count_max} {what}, as many as there may be")]
+    LimitReached { what: &'static str, count_max: usize },
 }
 
 /// A line of a contract that is open, and why.
@@ -121,6 +136,36 @@ impl Refusal {
         }
     }
 
+    /// The tenant has as many of these as it may have.
+    #[must_use]
+    pub fn full(field: &str, count_max: usize) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            rule: format!("are {count_max} already, as many as a tenant may have"),
+        }
+    }
+
+    /// Whether a claimer that was refused so may be lucky later without changing anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingClaimable
+                | Self::PoolFull { .. }
+                | Self::HolderFull { .. }
+                | Self::Paused { .. }
+        )
+    }
+
+    /// Tells a claimer that is full what it holds.
+    #[must_use]
+    pub fn naming(self, attempt: impl FnOnce() -> Option<AttemptId>) -> Self {
+        if let Self::HolderFull { pool, .. } = self {
+            return Self::HolderFull { pool, held: attempt() };
+        }
+        self
+    }
+
     /// The stable word for the refusal.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -140,6 +185,7 @@ impl Refusal {
             Self::NotForYou { .. } => "not_for_you",
             Self::NothingClaimable => "nothing_claimable",
             Self::PoolFull { .. } => "pool_full",
+            Self::HolderFull { .. } => "holder_full",
             Self::Paused { .. } => "paused",
             Self::PersonNeeded => "person_needed",
             Self::Cycle { .. } => "cycle",
@@ -151,6 +197,10 @@ impl Refusal {
             Self::ContractChanged => "contract_changed",
             Self::RunChanged { .. } => "run_changed",
             Self::VersionChanged { .. } => "version_changed",
+            Self::NameTaken { .. } => "name_taken",
+            Self::KeyEnded => "key_ended",
+            Self::BeyondKey { .. } => "beyond_key",
+            Self::LimitReached { .. } => "limit_reached",
         }
     }
 }

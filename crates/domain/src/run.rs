@@ -35,6 +35,9 @@ pub struct Run {
     /// Items reported so far, dropped ones included.
     #[serde(default)]
     pub progress: Progress,
+    /// Checkpoints of this run; they are numbered per task.
+    #[serde(default)]
+    pub checkpoints: u32,
     /// Whether it has been reported as starved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
@@ -43,6 +46,7 @@ pub struct Run {
 /// Who holds a run, or why nobody does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a task has one, and what is at work is held")]
 pub enum RunState {
     /// Nobody acts for it.
     Idle(Idle),
@@ -195,6 +199,17 @@ pub struct Block {
     /// It names a condition that a probe can test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub condition: bool,
+    /// What was submitted before it was parked: unparked, the run waits for a verifier again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<SubmissionMark>,
+}
+
+impl Block {
+    /// A block that is raised now, for the first time as far as it knows.
+    #[must_use]
+    pub fn new(why: Why, at: Timestamp) -> Self {
+        Self { why, at, raised: 0, sticky: false, condition: false, submission: None }
+    }
 }
 
 /// What would unpark a run.
@@ -253,16 +268,19 @@ pub enum Cap {
     Losses,
     /// `policy.tries_max`
     Tries,
+    /// The limit of a budget pool: its own, or one above it.
+    Budget,
 }
 
 impl Cap {
-    /// The field of the policy that raises the cap.
+    /// The field that raises the cap.
     #[must_use]
     pub fn knob(self) -> &'static str {
         match self {
             Self::Continuations => "policy.continuations_max",
             Self::Losses => "policy.losses_max",
             Self::Tries => "policy.tries_max",
+            Self::Budget => "pool.limit",
         }
     }
 }

@@ -37,7 +37,8 @@ pub struct Around {
     pub dependants: BTreeSet<TaskId>,
     /// How many tasks wait for the named dependency.
     pub dependants_of_named: usize,
-    /// Everything that the named dependency waits for, directly or through others.
+    /// Everything that the named dependency waits for, directly or through others; an epic waits for
+    /// its children.
     pub upstream: BTreeSet<TaskId>,
     /// The children of this task and how they ended.
     pub children: BTreeMap<TaskId, Option<Ending>>,
@@ -148,7 +149,10 @@ impl Command {
             Self::Time(Time::Pass) => needs.dependants = true,
             Self::Time(Time::React(reaction)) => {
                 needs.dependants = true;
-                needs.children = reaction.cause == Cause::ChildSettled;
+                needs.children = match reaction.cause {
+                    Cause::ChildSettled | Cause::ChildAdded => true,
+                    Cause::DependencySettled { .. } | Cause::Wake { .. } => false,
+                };
             }
         }
         needs
@@ -166,6 +170,7 @@ impl Person {
             }
             Self::Close(ending) => {
                 needs.dependants = true;
+                needs.children = matches!(ending, Ending::Done { .. });
                 if let Ending::Superseded { by, .. } = ending {
                     needs.named.insert(*by);
                 }

@@ -91,9 +91,15 @@ pub struct Flow {
     /// What happens as soon as nothing stops it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Owed>,
+    /// How many children ended otherwise than done, once none is open: a person says what follows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undone: u8,
     /// Attempts whose death nobody proved: their worktrees are quarantined.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unproven: BTreeSet<u32>,
+    /// What the last attempts that are over have cost, as far as it is settled, by attempt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settled: BTreeMap<u32, u64>,
     /// Which worktree the next attempt gets.
     #[serde(default)]
     pub generation: u32,
@@ -108,6 +114,11 @@ pub struct Flow {
 
 fn is_default(policy: &Policy) -> bool {
     *policy == Policy::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u8) -> bool {
+    *count == 0
 }
 
 /// What sort of work a task is.

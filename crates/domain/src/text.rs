@@ -12,7 +12,10 @@ use crate::refusal::Refusal;
 /// What every claim token begins with; texts that contain one are refused.
 pub const CLAIM_TOKEN_PREFIX: &str = "batonc_";
 
-/// Text that is not blank, at most `MAX` bytes, without control characters or claim tokens.
+/// What every key begins with; texts that contain one are refused, too.
+pub const KEY_PREFIX: &str = "batonk_";
+
+/// Text that is not blank, at most `MAX` bytes, without control characters, claim tokens or keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Text<const MAX: usize>(String);
@@ -51,8 +54,11 @@ impl<const MAX: usize> Text<MAX> {
             let code = u32::from(bad);
             return Err(refuse(format!("must not contain the hidden character U+{code:04X}")));
         }
-        if holds_claim_token(&text) {
+        if holds_token(&text, CLAIM_TOKEN_PREFIX) {
             return Err(refuse("must not contain a claim token".into()));
+        }
+        if holds_token(&text, KEY_PREFIX) {
+            return Err(refuse("must not contain a key".into()));
         }
         Ok(Self(text))
     }
@@ -79,8 +85,8 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// A prefix followed by a letter or digit is a token, or near enough to one to refuse it.
-fn holds_claim_token(text: &str) -> bool {
-    text.match_indices(CLAIM_TOKEN_PREFIX).any(|(at, prefix)| {
+fn holds_token(text: &str, prefix: &str) -> bool {
+    text.match_indices(prefix).any(|(at, prefix)| {
         text[at + prefix.len()..].bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
     })
 }

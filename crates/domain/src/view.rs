@@ -52,6 +52,7 @@ pub enum Need {
     Recurring,
     Input,
     DependencyFailed,
+    ChildrenUndone,
     Review,
 }
 
@@ -91,7 +92,7 @@ impl Flow {
 
     fn idle_badge(&self) -> Badge {
         let hopeless = self.waits_for.values().any(|wait| *wait == Wait::Failed);
-        if self.approval == Approval::Pending || hopeless {
+        if self.approval == Approval::Pending || hopeless || self.undone > 0 {
             return Badge::NeedsYou;
         }
         let Some(run) = &self.run else {
@@ -132,6 +133,9 @@ impl Flow {
         }
         if self.waits_for.values().any(|wait| *wait == Wait::Failed) {
             needs.push(Need::DependencyFailed);
+        }
+        if self.undone > 0 {
+            needs.push(Need::ChildrenUndone);
         }
         if !self.unproven.is_empty() {
             needs.push(Need::StopUnverified);
@@ -177,7 +181,7 @@ impl Held {
         }
     }
 
-    fn is_silent(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_silent(&self, now: Timestamp) -> bool {
         self.mode == Mode::Solo && now.since(self.active_at) >= SILENT_AFTER
     }
 

@@ -7,6 +7,7 @@
 pub mod blobs;
 pub mod chain;
 pub mod clock;
+pub mod keys;
 pub mod memory;
 pub mod order;
 pub mod read;
@@ -19,12 +20,15 @@ use std::sync::Arc;
 
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::refusal::Refusal;
+use baton_domain::time::Timestamp;
 
 pub use clock::Clock;
+pub use keys::{KeyFound, KeyRow};
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
 pub use read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
@@ -119,6 +123,20 @@ pub trait Store: Send + Sync {
         tenant: &'a TenantId,
         project: Option<ProjectId>,
     ) -> Answer<'a, Told<Stats>>;
+
+    /// The key with this public id, whoever's it is, and what opens it.
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>>;
+
+    /// The keys of a tenant after this one, in the order of their ids.
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>>;
+
+    /// Notes when keys were last used. No history is kept of it, and on a full disk it is dropped.
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()>;
 
     /// How the store is; every figure is an age or a count, so that it cannot lie by being stale.
     fn health(&self) -> Answer<'_, Health>;

@@ -3,6 +3,7 @@
 //! One lock over plain maps, and every question is answered by looking at everything. It is no
 //! place for clever code: the other stores are compared with it, answer by answer.
 
+mod keys;
 mod reads;
 mod sweep;
 mod tenant;
@@ -13,12 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::chain::Audit;
+use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
@@ -240,6 +243,28 @@ impl Store for MemoryStore {
         project: Option<ProjectId>,
     ) -> Answer<'a, Told<Stats>> {
         self.told(tenant, move |own, now| own.stats(project.as_ref(), now))
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        Box::pin(async move { Ok(self.lock().key(id)) })
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        Box::pin(
+            async move { Ok(self.read(tenant, |own| own.key_page(after.as_ref(), count_max))) },
+        )
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.lock().touch_keys(&uses);
+            Ok(())
+        })
     }
 
     fn health(&self) -> Answer<'_, Health> {

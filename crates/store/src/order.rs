@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{PrincipalId, ProjectId, TaskId, TenantId};
+use baton_domain::key::KeyCommand;
 use baton_domain::project::RecordCommand;
 use baton_domain::scene::Lease;
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use baton_domain::key::Kind;
 
 /// Something to be carried out, whole or not at all.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub enum Aim {
     Next(Claim),
     /// A project, or a pool.
     Record(RecordCommand, Option<ProjectId>),
+    /// The keys of the tenant.
+    Key(KeyCommand),
     /// Whatever is due and whatever tasks owe one another, of all tenants, at most so many.
     Sweep(usize),
 }
@@ -51,22 +56,6 @@ pub struct Actor {
     /// What ties it to other records of the same request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text<64>>,
-}
-
-/// What sort of caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A person.
-    Person,
-    /// An agent.
-    Agent,
-    /// A worker.
-    Worker,
-    /// A program.
-    Bot,
-    /// Baton itself.
-    System,
 }
 
 /// The key of a request, and what it was for.
@@ -177,6 +166,9 @@ impl Order {
         };
         match &self.aim {
             Aim::Task(_, commands) => commands.iter().all(ends),
+            // A leaked key must die even where there is no room for work.
+            Aim::Key(KeyCommand::Revoke { .. }) => true,
+            Aim::Key(KeyCommand::Create(_) | KeyCommand::Rotate { .. }) => false,
             Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Sweep(_) => false,
         }
     }

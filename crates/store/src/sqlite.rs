@@ -7,6 +7,7 @@ pub mod bare;
 mod books;
 mod checkpoint;
 mod inbox;
+mod keys;
 mod lists;
 mod load;
 mod migrate;

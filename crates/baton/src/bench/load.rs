@@ -10,7 +10,6 @@ use baton_domain::command::{Agent, Command, NewTask, Proof, Supervisor};
 use baton_domain::contract::Submission;
 use baton_domain::ids::{PrincipalId, ProjectId, StageName, TenantId};
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
 use baton_domain::task::{Kind, Priority};
@@ -206,26 +205,11 @@ fn actor(caller: u64) -> Actor {
 }
 
 fn create() -> Command {
+    let title = Title::new("title", "Something to be done").expect("a plain sentence is a title");
     Command::Create(Box::new(NewTask {
-        project: project(),
-        creator: caller_name(0),
-        creator_task: None,
-        title: Title::new("title", "Something to be done").expect("a plain sentence is a title"),
-        body: None,
         kind: Kind::Chore,
-        priority: Priority::Normal,
-        labels: BTreeSet::new(),
-        parent: None,
-        depends_on: BTreeSet::new(),
-        assignee: None,
-        capabilities: BTreeSet::new(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
         start_in: Some(coding()),
-        start_at: None,
+        ..NewTask::new(project(), caller_name(0), title)
     }))
 }
 

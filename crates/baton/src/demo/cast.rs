@@ -7,9 +7,8 @@ use baton_domain::command::{NewTask, Note};
 use baton_domain::contract::{Contract, Term};
 use baton_domain::ids::{Digest, LineId, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::run::Mode;
-use baton_domain::task::{Kind, Priority};
+use baton_domain::task::Priority;
 use baton_domain::text::{Cursor, Line, Summary, Title};
 use baton_domain::time::Millis;
 use baton_store::order::Kind as Sort;
@@ -80,25 +79,8 @@ pub(super) struct Plan(pub(super) NewTask);
 
 pub(super) fn task(title: &str) -> Result<Plan, Refusal> {
     Ok(Plan(NewTask {
-        project: project(),
-        creator: Player::Ana.principal(),
-        creator_task: None,
-        title: Title::new("title", title)?,
-        body: None,
-        kind: Kind::Story,
-        priority: Priority::Normal,
-        labels: BTreeSet::new(),
-        parent: None,
-        depends_on: BTreeSet::new(),
-        assignee: None,
-        capabilities: BTreeSet::new(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
         start_in: Some(coding()),
-        start_at: None,
+        ..NewTask::new(project(), Player::Ana.principal(), Title::new("title", title)?)
     }))
 }
 

@@ -305,6 +305,7 @@ fn sentence(task: TaskId, event: &Event) -> Option<String> {
         | Event::Seen { .. }
         | Event::Progressed { .. }
         | Event::AnswerMarked { .. }
+        | Event::ChildrenSettled { .. }
         | Event::Spent { .. }
         | Event::Exited
         | Event::Stopping { .. }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Claim, Command};
+use baton_domain::command::{Claim, Command, NewTask};
 use baton_domain::ids::{AttemptId, Nonce, TaskId, TenantId};
 use baton_domain::lane::Claimant;
 use baton_domain::run::Mode;
@@ -119,6 +119,26 @@ impl Engine {
         Ok(claimed)
     }
 
+    /// Makes a task and takes its run in one step, for an agent that brings its own goal. What the
+    /// wish is aimed at does not matter.
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        fields(tenant = %wish.tenant, holder = %wish.claimant.principal, task = Empty)
+    )]
+    pub async fn start(&self, wish: Wish, task: NewTask) -> Result<Claimed, Error> {
+        if self.waiters.is_closed() {
+            return Err(Error::Stopped("no more work is handed out".into()));
+        }
+        let claim = wish.claim(nonce(self.chance.as_ref()));
+        let project = task.project.clone();
+        let create = Command::Create(Box::new(task));
+        let aim = Aim::Birth(project, vec![create, Command::Claim(claim)]);
+        let claimed = self.claimed(&wish, self.submit(wish.order(aim)).await?)?;
+        tracing::Span::current().record("task", display(claimed.flow.id));
+        Ok(claimed)
+    }
+
     /// Looks, waits until there is a reason to look again, and so on to the end of the wait.
     async fn wait(&self, wish: &Wish, nonce: Nonce, wait: Millis) -> Result<Claimed, Error> {
         let mut ticket = self.waiters.join(&wish.tenant, &wish.claimant)?;
@@ -134,7 +154,7 @@ impl Engine {
                     }
                     return Ok(claimed);
                 }
-                Err(Error::Refused(refusal)) if may_pass(&refusal) => {
+                Err(Error::Refused(refusal)) if refusal.may_pass() => {
                     ticket.found_nothing(&wish.claimant, &refusal);
                     tokio::select! {
                         biased;
@@ -155,18 +175,12 @@ impl Engine {
 
     /// Asks once.
     async fn look(&self, wish: &Wish, nonce: Nonce) -> Result<Claimed, Error> {
-        let claim = Claim { claimant: wish.claimant.clone(), nonce, lease: wish.lease };
+        let claim = wish.claim(nonce);
         let aim = match wish.target {
             Target::Next { .. } => Aim::Next(claim),
             Target::Task(task) => Aim::Task(task, vec![Command::Claim(claim)]),
         };
-        let order = Order {
-            tenant: wish.tenant.clone(),
-            actor: wish.actor.clone(),
-            aim,
-            request: wish.request.clone(),
-        };
-        self.claimed(wish, self.submit(order).await?)
+        self.claimed(wish, self.submit(wish.order(aim)).await?)
     }
 
     /// What the claimer gets. A replay finds the task as it is now: if somebody else holds it, or
@@ -206,7 +220,17 @@ impl Engine {
     }
 }
 
-/// Whether a refused claimer may be lucky later.
-fn may_pass(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::NothingClaimable | Refusal::PoolFull { .. } | Refusal::Paused { .. })
+impl Wish {
+    fn claim(&self, nonce: Nonce) -> Claim {
+        Claim { claimant: self.claimant.clone(), nonce, lease: self.lease }
+    }
+
+    fn order(&self, aim: Aim) -> Order {
+        Order {
+            tenant: self.tenant.clone(),
+            actor: self.actor.clone(),
+            aim,
+            request: self.request.clone(),
+        }
+    }
 }

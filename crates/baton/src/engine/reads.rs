@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Cursor, Entry, Error, Filter, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Told,
+    Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PoolRow, RunFilter,
+    RunFull, RunRow, Stats, TaskRow, Told,
 };
 
 use super::Engine;
@@ -125,6 +126,26 @@ impl Engine {
         project: Option<ProjectId>,
     ) -> Result<Told<Stats>, Error> {
         self.store.stats(tenant, project).await
+    }
+
+    /// The key with this public id, whoever's it is, and what opens it.
+    pub async fn key(&self, id: &KeyId) -> Result<Option<KeyFound>, Error> {
+        self.store.key(id).await
+    }
+
+    /// The keys of a tenant after this one, in the order of their ids.
+    pub async fn keys(
+        &self,
+        tenant: &TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Result<Page<KeyRow>, Error> {
+        self.store.keys(tenant, after, count_max).await
+    }
+
+    /// Notes when keys were last used, which is no history and therefore no order.
+    pub async fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        self.store.touch_keys(uses).await
     }
 
     /// Walks every chain and every seal, and names the first thing that is wrong.

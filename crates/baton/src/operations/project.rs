@@ -1,13 +1,26 @@
 //! Projects.
 
+use std::sync::Arc;
+
+use baton_domain::Refusal;
 use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
-use baton_domain::text::Line;
+use baton_domain::text::{Line, Reason};
+use baton_domain::time::Timestamp;
+use baton_store::read::PAGE_MAX;
+use baton_store::{Committed, Told};
 
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::{Span, record};
+use crate::shape::{PageSize, Span, When, record};
+use crate::views::{PauseView, ProjectView, StageView};
+
+use super::pool;
+
+/// The most pages that are looked at for one project: more than a tenant may have.
+const PAGES_MAX: usize = 8;
 
 record! {
     /// A project to be, or as it shall be.
@@ -17,35 +30,61 @@ record! {
         /// The folder that it is about.
         root: Option<Line>,
         /// Its working stages in order; without any, one stage `coding` that agents work.
-        stages: Option<Vec<StageWish>>,
+        stages: Option<Vec<StageView>>,
         /// How long after their end tasks are put away.
         archive_after: Option<Span>,
         /// Whether tasks with dependencies start by themselves once all are met.
         promote: Option<bool>,
     }
 
-    /// One working stage.
-    pub struct StageWish {
-        /// What it is called.
-        name: StageName,
-        /// Who works it.
-        worked_by: Option<WorkedBy>,
-        /// Who lets a task that passed it go on.
-        passed_by: Option<PassedBy>,
+    /// Which projects.
+    pub struct List {
+        /// After this one.
+        after: Option<ProjectId>,
+        /// At most so many.
+        limit: Option<PageSize>,
     }
 
-    /// A repository root, or any folder, with its pipeline.
-    pub struct ProjectView {
-        /// What it is called.
+    /// Part of a list of projects.
+    pub struct Projects {
+        /// In the order of their names.
+        items: Vec<ProjectView>,
+        /// Where to go on: give it as `after`. Absent at the end.
+        next: Option<ProjectId>,
+    }
+
+    /// Which project.
+    pub struct Show {
+        /// Which project.
+        project: ProjectId,
+    }
+
+    /// A project to pause.
+    pub struct Pause {
+        /// Which project.
+        project: ProjectId,
+        /// Why.
+        reason: Reason,
+        /// When it ends by itself.
+        until: Option<When>,
+    }
+
+    /// A project to go on with.
+    pub struct Resume {
+        /// Which project.
+        project: ProjectId,
+    }
+
+    /// A project to forget.
+    pub struct Remove {
+        /// Which project.
+        project: ProjectId,
+    }
+
+    /// A project that is gone.
+    pub struct Removed {
+        /// What it was called.
         id: ProjectId,
-        /// The folder that it is about.
-        root: Option<Line>,
-        /// Its working stages in order.
-        stages: Vec<StageWish>,
-        /// How long after their end tasks are put away.
-        archive_after: Option<Span>,
-        /// Whether tasks with dependencies start by themselves once all are met.
-        promote: bool,
     }
 }
 
@@ -59,62 +98,180 @@ impl Operation for Add {
         level: Level::Write,
         speaker: Speaker::Person,
         hints: Hints::SETS,
-        columns: &["id", "root", "stages"],
+        columns: &["id", "root", "stages", "paused"],
     };
 
     type Answer = ProjectView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
         let project = self.project();
-        let view = ProjectView::of(&project);
-        let committed = call.on_record(RecordCommand::PutProject(project), None).await?;
-        Ok(call.done(view, &committed))
+        let put = RecordCommand::PutProject(project.clone());
+        let committed = call.on_record(put, None).await?;
+        changed(call, &committed, &project).await
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "project",
+        verb: "list",
+        summary: "List projects",
+        method: Method::Get,
+        path: "/v1/projects",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "root", "stages", "paused"],
+    };
+
+    type Answer = Projects;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Projects>, Problem> {
+        let count_max = PageSize::or_usual(self.limit);
+        let tenant = &call.caller().tenant;
+        let page = call.engine().projects(tenant, self.after, count_max).await?;
+        let pools = pool::all(call).await?.what;
+        let now = call.engine().now();
+        let items = page.rows.iter().map(|project| view(project, &pools, now)).collect();
+        Ok(Answered::read(Projects { items, next: page.next }, call.cursor(page.as_of)))
+    }
+}
+
+impl Operation for Show {
+    const ABOUT: About = About {
+        noun: "project",
+        verb: "show",
+        summary: "Show a project",
+        method: Method::Get,
+        path: "/v1/projects/{project}",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "root", "stages", "paused"],
+    };
+
+    type Answer = ProjectView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
+        let Told { what: project, as_of } = find(call, &self.project).await?;
+        let pools = pool::all(call).await?.what;
+        Ok(Answered::read(view(&project, &pools, call.engine().now()), call.cursor(as_of)))
+    }
+}
+
+impl Operation for Pause {
+    const ABOUT: About = About {
+        noun: "project",
+        verb: "pause",
+        summary: "Pause a project: none of its runs is claimed",
+        method: Method::Post,
+        path: "/v1/projects/{project}/pause",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::SETS,
+        columns: &["id", "root", "stages", "paused"],
+    };
+
+    type Answer = ProjectView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
+        let project = find(call, &self.project).await?.what;
+        let pool = PoolName::Project(self.project);
+        let committed = pool::pause(call, pool, self.reason, self.until).await?;
+        changed(call, &committed, &project).await
+    }
+}
+
+impl Operation for Resume {
+    const ABOUT: About = About {
+        noun: "project",
+        verb: "resume",
+        summary: "Let a paused project go on",
+        method: Method::Post,
+        path: "/v1/projects/{project}/resume",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::SETS,
+        columns: &["id", "root", "stages", "paused"],
+    };
+
+    type Answer = ProjectView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
+        let project = find(call, &self.project).await?.what;
+        let committed = pool::resume(call, PoolName::Project(self.project)).await?;
+        changed(call, &committed, &project).await
+    }
+}
+
+impl Operation for Remove {
+    const ABOUT: About = About {
+        noun: "project",
+        verb: "remove",
+        summary: "Forget a project that has no live tasks",
+        method: Method::Delete,
+        path: "/v1/projects/{project}",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::ENDS,
+        columns: &["id"],
+    };
+
+    type Answer = Removed;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Removed>, Problem> {
+        let id = self.project;
+        let committed = call.on_record(RecordCommand::RemoveProject, Some(id.clone())).await?;
+        Ok(call.done(Removed { id }, &committed))
     }
 }
 
 impl Add {
     fn project(self) -> Project {
-        let coding = || StageSpec {
+        let coding = StageSpec {
             name: StageName::new("coding").expect("a plain word is a name"),
             worked_by: WorkedBy::Agent,
             passed_by: PassedBy::Server,
         };
-        let pipeline = self.stages.map_or_else(
-            || vec![coding()],
-            |stages| {
-                let spec = |wish: StageWish| StageSpec {
-                    name: wish.name,
-                    worked_by: wish.worked_by.unwrap_or_default(),
-                    passed_by: wish.passed_by.unwrap_or_default(),
-                };
-                stages.into_iter().map(spec).collect()
-            },
-        );
+        let stages = self.stages.map(|list| list.into_iter().map(StageView::spec).collect());
         Project {
             id: self.project,
             root: self.root,
-            pipeline,
+            pipeline: stages.unwrap_or_else(|| vec![coding]),
             archive_after: self.archive_after.map(|span| span.0),
             promote: self.promote.unwrap_or(false),
         }
     }
 }
 
-impl ProjectView {
-    /// A project as callers see it.
-    #[must_use]
-    pub fn of(project: &Project) -> Self {
-        let stage = |spec: &StageSpec| StageWish {
-            name: spec.name.clone(),
-            worked_by: Some(spec.worked_by),
-            passed_by: Some(spec.passed_by),
-        };
-        Self {
-            id: project.id.clone(),
-            root: project.root.clone(),
-            stages: project.pipeline.iter().map(stage).collect(),
-            archive_after: project.archive_after.map(Span),
-            promote: project.promote,
+/// A project of the caller's tenant.
+pub(super) async fn find(call: &Call, id: &ProjectId) -> Result<Told<Arc<Project>>, Problem> {
+    let (tenant, mut after) = (&call.caller().tenant, None);
+    for _ in 0..PAGES_MAX {
+        let page = call.engine().projects(tenant, after, PAGE_MAX).await?;
+        if let Some(project) = page.rows.iter().find(|project| project.id == *id) {
+            return Ok(Told { what: Arc::clone(project), as_of: page.as_of });
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
         }
     }
+    Err(Refusal::NotFound.into())
+}
+
+fn view(project: &Project, pools: &Pools, now: Timestamp) -> ProjectView {
+    let pool = pools.get(&PoolName::Project(project.id.clone()));
+    ProjectView::of(project, pool.and_then(|pool| PauseView::of(pool, now)))
+}
+
+/// A project after something was done to it or to its pool.
+async fn changed(
+    call: &Call,
+    committed: &Committed,
+    project: &Project,
+) -> Result<Answered<ProjectView>, Problem> {
+    let Told { what: pools, as_of } = pool::all(call).await?;
+    let answered = call.done(view(project, &pools, call.engine().now()), committed);
+    Ok(Answered { as_of: Some(call.cursor(as_of)), ..answered })
 }

@@ -9,14 +9,27 @@ use baton_domain::ids::{
 use baton_domain::policy::Policy;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Body, Title};
+use baton_domain::view::Badge;
 use baton_store::read::Column;
 use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::{When, record};
-use crate::views::TaskView;
+use crate::shape::{PageSize, When, record};
+use crate::views::{ContractLine, PolicyView, TaskView};
+
+pub use edit::Edit;
+pub use explain::Explain;
+pub use holds::{Freeze, Hold, Unfreeze, Unhold};
+pub use steps::{Approve, Archive, Close, Depend, Move, Publish, Reject, Undepend};
+pub use tree::Tree;
+
+mod edit;
+mod explain;
+mod holds;
+mod steps;
+mod tree;
 
 record! {
     /// A task to be.
@@ -51,6 +64,10 @@ record! {
         stage: Option<StageName>,
         /// Not before this time.
         start_at: Option<When>,
+        /// How it is tried; what is absent is the default.
+        policy: Option<PolicyView>,
+        /// What must be true before a run counts.
+        contract: Option<Vec<ContractLine>>,
     }
 
     /// Which task.
@@ -63,16 +80,32 @@ record! {
     pub struct List {
         /// Of this project.
         project: Option<ProjectId>,
-        /// In this working stage.
+        /// In this column: backlog, a working stage, done, closed or archived.
         stage: Option<StageName>,
+        /// With this badge.
+        badge: Option<Badge>,
+        /// Of this sort.
+        kind: Option<Kind>,
+        /// With this label.
+        label: Option<Label>,
+        /// For this principal.
+        assignee: Option<PrincipalId>,
+        /// Held by this principal.
+        holder: Option<PrincipalId>,
         /// Children of this task.
         parent: Option<TaskId>,
+        /// Waiting for this task.
+        waits_for: Option<TaskId>,
+        /// With these words in title or body, in any case.
+        text: Option<Title>,
         /// Ended ones too.
         ended: Option<bool>,
-        /// After this one.
+        /// The highest number first.
+        newest: Option<bool>,
+        /// After this one, in the order of the list.
         after: Option<TaskId>,
         /// At most so many.
-        limit: Option<u16>,
+        limit: Option<PageSize>,
     }
 
     /// Part of a list of tasks.
@@ -101,7 +134,7 @@ impl Operation for Create {
 
     async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
         let project = self.project.clone();
-        let task = self.new_task(call);
+        let task = self.new_task(call)?;
         let aim = Aim::Birth(project, vec![Command::Create(Box::new(task))]);
         let done = call.submit(aim).await?;
         call.task_view(&done).await
@@ -109,8 +142,10 @@ impl Operation for Create {
 }
 
 impl Create {
-    fn new_task(self, call: &Call) -> NewTask {
-        NewTask {
+    fn new_task(self, call: &Call) -> Result<NewTask, Problem> {
+        let contract = self.contract.map(ContractLine::contract).transpose();
+        let contract = contract.map_err(|wrong| Problem::invalid(vec![wrong]))?;
+        Ok(NewTask {
             project: self.project,
             creator: call.caller().principal.clone(),
             creator_task: call.envelope().pass.as_ref().map(|pass| pass.task),
@@ -124,13 +159,13 @@ impl Create {
             assignee: self.assignee,
             capabilities: self.capabilities.unwrap_or_default(),
             key: self.key,
-            policy: Policy::default(),
-            contract: None,
+            policy: self.policy.map_or_else(Policy::default, |own| own.over(Policy::default())),
+            contract,
             draft: self.draft.unwrap_or(false),
             needs_approval: self.needs_approval.unwrap_or(false),
             start_in: self.stage,
             start_at: self.start_at.map(|at| at.0),
-        }
+        })
     }
 }
 
@@ -171,18 +206,49 @@ impl Operation for List {
     type Answer = Tasks;
 
     async fn perform(self, call: &Call) -> Result<Answered<Tasks>, Problem> {
-        let filter = Filter {
+        Tasks::read(call, self.filter()).await
+    }
+}
+
+impl List {
+    fn filter(self) -> Filter {
+        Filter {
             project: self.project,
-            stage: self.stage.map(Column::Working),
+            stage: self.stage.map(column),
+            badge: self.badge,
+            kind: self.kind,
+            label: self.label,
+            assignee: self.assignee,
+            holder: self.holder,
             parent: self.parent,
+            waits_for: self.waits_for,
+            text: self.text.map(|text| text.to_string()),
             ended: self.ended.unwrap_or(false),
+            newest_first: self.newest.unwrap_or(false),
             after: self.after,
-            count_max: usize::from(self.limit.unwrap_or(50)),
+            count_max: PageSize::or_usual(self.limit),
             ..Filter::default()
-        };
+        }
+    }
+}
+
+/// The column of that name; no project may call a working stage like one of ours.
+fn column(name: StageName) -> Column {
+    match name.as_str() {
+        "backlog" => Column::Backlog,
+        "done" => Column::Done,
+        "closed" => Column::Closed,
+        "archived" => Column::Archived,
+        _ => Column::Working(name),
+    }
+}
+
+impl Tasks {
+    /// A page of tasks as callers see them now.
+    pub(super) async fn read(call: &Call, filter: Filter) -> Result<Answered<Self>, Problem> {
         let page = call.engine().tasks(&call.caller().tenant, filter).await?;
         let now = call.engine().now();
         let items = page.rows.iter().map(|row| TaskView::of(row, now)).collect();
-        Ok(Answered::read(Tasks { items, next: page.next }, call.cursor(page.as_of)))
+        Ok(Answered::read(Self { items, next: page.next }, call.cursor(page.as_of)))
     }
 }

@@ -32,6 +32,7 @@ const fn code(
 /// Every code there is.
 pub const CODES: &[Code] = &[
     code("approval_pending", 409, 5, true, "Somebody must agree first", Some("baton inbox")),
+    code("beyond_key", 403, 4, false, "Not with this key", Some("baton key list")),
     code("contract_changed", 409, 5, false, "The contract has changed", Some("baton run show")),
     code("cursor_expired", 410, 5, false, "The cursor has expired", Some("baton event list")),
     code("cycle", 409, 5, false, "The dependency would close a circle", None),
@@ -40,6 +41,7 @@ pub const CODES: &[Code] = &[
     code("draft", 409, 5, false, "The task is a draft", Some("baton task publish")),
     code("ended", 409, 5, false, "The task has ended", None),
     code("forbidden", 403, 4, false, "The key does not allow this", Some("baton key list")),
+    code("headers_too_large", 431, 2, false, "The header lines are too large", None),
     code("held", 409, 5, true, "Somebody holds the run", Some("baton task explain")),
     code("holder_full", 409, 14, true, "The claimer holds as much as it may", None),
     code(
@@ -52,10 +54,13 @@ pub const CODES: &[Code] = &[
     ),
     code("internal", 500, 1, true, "Something broke", Some("baton doctor")),
     code("invalid", 422, 2, false, "A value breaks a rule", None),
+    code("key_ended", 409, 5, false, "The key has ended", Some("baton key list")),
     code("key_reused", 422, 5, false, "The idempotency key was used for another request", None),
     code("lease_lost", 409, 5, false, "The lease is lost", Some("baton run claim")),
+    code("limit_reached", 409, 5, false, "There are as many as there may be", None),
     code("lineage_too_long", 409, 5, false, "Retried as often as it may be", Some("baton add")),
     code("malformed", 400, 2, false, "The request cannot be read", None),
+    code("name_taken", 409, 5, false, "The name is taken", None),
     code("no_run", 409, 5, false, "The task has no live run", Some("baton task explain")),
     code("no_stage", 422, 2, false, "There is no such stage", Some("baton project show")),
     code("not_due", 409, 5, true, "The time has not come", None),
@@ -79,6 +84,7 @@ pub const CODES: &[Code] = &[
     code("unknown", 503, 7, true, "The outcome is unknown", None),
     code("unreachable", 503, 6, true, "The server cannot be reached", Some("baton serve")),
     code("unsupported", 415, 2, false, "Only JSON is understood", None),
+    code("url_too_long", 414, 2, false, "The URL is too long", None),
     code("version_changed", 412, 5, false, "The task has changed", Some("baton task show")),
     code("wrong_method", 405, 2, false, "Not by this method", None),
     code("wrong_place", 421, 2, false, "Not at this address", None),

@@ -1,9 +1,13 @@
 //! The words of the domain's closed lists.
 
+use baton_domain::command::Clear;
+use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
-use baton_domain::run::{BlockKind, Mark, Mode, Purpose, RunResult};
+use baton_domain::run::{BlockKind, Certainty, Death, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Kind, Priority};
 use baton_domain::view::{Badge, Need};
+use baton_store::order::Kind as Caller;
+use baton_store::read::RunWord;
 
 use super::{Shape, Shaped};
 
@@ -42,11 +46,34 @@ choices! {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
     }
+    Clear { Body = "body", Assignee = "assignee", }
+    Caller {
+        Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
+    }
     WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
     PassedBy { Server = "server", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
     RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
     Mode { Solo = "solo", Supervised = "supervised", }
+    RunWord {
+        Queued = "queued", Delayed = "delayed", Blocked = "blocked", Submitted = "submitted",
+        Leased = "leased", Working = "working", WaitingInput = "waiting_input",
+        Verifying = "verifying", Stopping = "stopping", Completed = "completed",
+        Failed = "failed", Cancelled = "cancelled",
+    }
+    Certainty {
+        NotStarted = "not_started", Executed = "executed", Failed = "failed", Unknown = "unknown",
+    }
+    Death {
+        PidNamespace = "pid_namespace", Cgroup = "cgroup", SubreaperEchild = "subreaper_echild",
+        None = "none",
+    }
+    Deadline {
+        ProcessStart = "process_start", PromptWrite = "prompt_write", FirstEvent = "first_event",
+        FirstVisibleEvent = "first_visible_event", StreamIdle = "stream_idle",
+        ToolIdle = "tool_idle", UserInput = "user_input", Cleanup = "cleanup",
+        WallClock = "wall_clock",
+    }
     Purpose { Work = "work", Verify = "verify", Merge = "merge", Probe = "probe", }
     Badge {
         Draft = "draft", Waiting = "waiting", Queued = "queued", Delayed = "delayed",
@@ -63,6 +90,7 @@ choices! {
         EndedWithoutResult = "ended_without_result", Silent = "silent",
         StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
         Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
+        ChildrenUndone = "children_undone",
         Review = "review",
     }
 }

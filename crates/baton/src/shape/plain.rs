@@ -9,9 +9,11 @@ use baton_domain::ids::{
     Account, AttemptId, Capability, ConcurrencyKey, Digest, Label, LineId, NAME_BYTES_MAX,
     PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId, TenantId,
 };
+use baton_domain::pool::PoolName;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::Cursor;
+use baton_store::read::PAGE_MAX;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -139,6 +141,9 @@ ids! {
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)$", "2026-11-15T09:30:00Z";
     Span = 40, "^[0-9]+ *(ms|s|m|h|d)( *[0-9]+ *(ms|s|m|h))*$", "5m";
+    PoolRef = 106,
+        "^(scheduler|(project|holder|account) [a-z0-9._:/@-]+|(stage|key) [a-z0-9._:/@-]+ [a-z0-9._:/@-]+|(tree|budget) T-[1-9][0-9]{0,11})$",
+        "stage shop coding";
     Position = 40, "^[0-9a-f]{1,16}-[0-9]{1,19}$", "5f3a-128";
 }
 
@@ -269,6 +274,47 @@ impl fmt::Display for Position {
     }
 }
 
+/// A pool as people name it; the domain reads and writes the words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PoolRef(pub PoolName);
+
+impl FromStr for PoolRef {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for PoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How many rows one page of a list may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PageSize(pub u16);
+
+impl PageSize {
+    /// Two screens: what a person reads at once.
+    const USUAL: usize = 50;
+
+    /// What was asked for, or the usual.
+    #[must_use]
+    pub fn or_usual(size: Option<Self>) -> usize {
+        size.map_or(Self::USUAL, |size| usize::from(size.0))
+    }
+}
+
+impl Shaped for PageSize {
+    fn shape() -> Shape {
+        Shape::Number { min: 1, max: PAGE_MAX as u64 }
+    }
+}
+
 macro_rules! written_as_text {
     ($($type:ty),*) => {$(
         impl TryFrom<String> for $type {
@@ -287,4 +333,4 @@ macro_rules! written_as_text {
     )*};
 }
 
-written_as_text!(RunRef, When, Span, Position);
+written_as_text!(RunRef, When, Span, Position, PoolRef);

@@ -1,5 +1,7 @@
 //! Digits that survive a double click, a shell and a URL: `0-9A-Za-z`, fixed width.
 
+use crate::chance::Chance;
+
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Digits of a 64-bit word.
@@ -16,6 +18,24 @@ pub(super) fn push(text: &mut String, mut value: u64, digits: usize) {
         text.insert(start, char::from(DIGITS[digit]));
         value /= 62;
     }
+}
+
+/// So many digits of chance, each as likely as any other.
+pub(super) fn random(digits: usize, chance: &dyn Chance) -> String {
+    let mut text = String::with_capacity(digits);
+    let mut bytes = [0; 64];
+    while text.len() < digits {
+        chance.fill(&mut bytes);
+        // Six bits are a digit unless they are 62 or 63: folding those would favour two digits.
+        let fair = bytes.iter().filter_map(|byte| DIGITS.get(usize::from(byte & 63)));
+        text.extend(fair.take(digits - text.len()).map(|digit| char::from(*digit)));
+    }
+    text
+}
+
+/// Whether all of it is digits.
+pub(super) fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Reads a number; none if a character is no digit or the number is too great for 64 bits.

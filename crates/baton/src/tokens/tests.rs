@@ -10,6 +10,8 @@ use baton_domain::text::Reason;
 use super::{Error, Forged, Keyring, Pass, Secrets, Speaker, TOKEN_LENGTH, base62};
 use crate::chance::{SeededChance, SystemChance};
 
+mod keys;
+
 const NONCE: Nonce = Nonce(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
 fn keyring() -> Keyring {

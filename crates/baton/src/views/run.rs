@@ -2,13 +2,19 @@
 
 use baton_domain::ids::{AttemptId, Capability, PrincipalId, RunId, StageName, TaskId};
 use baton_domain::run::{
-    Block, BlockKind, Finish, Idle, Mark, Mode, Purpose, RunResult, RunState, Why,
+    Block, BlockKind, Finish, Held, Idle, Mark, Mode, Outcome, Phase, Purpose, Run, RunResult,
+    RunState, Why,
 };
 use baton_domain::task::Flow;
-use baton_store::read::LeaseRow;
+use baton_domain::text::{Line, Message, Reason};
+use baton_store::RunRow;
+use baton_store::read::{LeaseRow, RunNow, RunWord};
 
 use crate::shape::choices::Word as _;
 use crate::shape::{When, record};
+
+use super::HandoffView;
+use super::attempt::outcome_word;
 
 record! {
     /// One pass of a task through one stage.
@@ -19,8 +25,8 @@ record! {
         task: TaskId,
         /// In which stage.
         stage: StageName,
-        /// queued, delayed, blocked, submitted, leased, working, waiting_input, verifying, stopping, completed, failed or cancelled.
-        state: String,
+        /// How it stands, or stood in the end.
+        state: RunWord,
         /// The stable word for why it failed.
         code: Option<String>,
         /// verified, unverified or rejected, once it is finished.
@@ -41,8 +47,12 @@ record! {
         lease: Option<LeaseView>,
         /// Why it is parked.
         block: Option<BlockView>,
-        /// How far the last answer of a person got.
-        answer: Option<Mark>,
+        /// What its agent must know, and waits for.
+        question: Option<QuestionView>,
+        /// The last answer of a person.
+        answer: Option<AnswerView>,
+        /// What counts once the death of the agent is proved.
+        verdict: Option<String>,
         /// Items done so far.
         items_done: Option<u32>,
         /// Items failed so far.
@@ -51,6 +61,36 @@ record! {
         tries: Option<u16>,
         /// Why nobody verifies it, if so.
         waits_for: Option<String>,
+        /// The run that it tries again.
+        previous: Option<RunId>,
+        /// When it began to wait for a holder for the first time.
+        opened_at: Option<When>,
+        /// When it finished.
+        finished_at: Option<When>,
+        /// The version of the task: name it as `since` to wait for the next change.
+        version: Option<u64>,
+        /// What the next holder gets, if it was asked for.
+        handoff: Option<HandoffView>,
+    }
+
+    /// What an agent must know, and waits for.
+    pub struct QuestionView {
+        /// Since when.
+        asked_at: When,
+        /// The question, where runs are shown one by one.
+        text: Option<Message>,
+    }
+
+    /// An answer of a person.
+    pub struct AnswerView {
+        /// How far it got.
+        mark: Mark,
+        /// The answer, where runs are shown one by one.
+        text: Option<Message>,
+        /// Who gave it.
+        by: Option<PrincipalId>,
+        /// When.
+        at: Option<When>,
     }
 
     /// The right to act as an attempt.
@@ -75,6 +115,10 @@ record! {
         knob: Option<String>,
         /// Whether only a person may unpark it.
         needs_person: bool,
+        /// The words of whoever parked it, where runs are shown one by one.
+        reason: Option<Reason>,
+        /// A command that succeeds once the block is gone.
+        condition: Option<Line>,
     }
 }
 
@@ -84,9 +128,17 @@ impl RunView {
     pub fn live(flow: &Flow, lease: Option<&LeaseRow>) -> Option<Self> {
         let run = flow.run.as_ref()?;
         let id = RunId { task: flow.id, number: run.number };
-        let mut view = Self::bare(id, &run.stage, run.word());
+        Some(Self { version: Some(flow.version), ..Self::of(id, run, lease) })
+    }
+
+    /// A run that is live.
+    #[must_use]
+    pub fn of(id: RunId, run: &Run, lease: Option<&LeaseRow>) -> Self {
+        let mut view = Self::bare(id, &run.stage, RunWord::of(run));
         view.ready_at = Some(When(run.ready_at));
-        view.answer = run.answer.map(|answer| answer.mark);
+        view.opened_at = Some(When(run.opened_at));
+        view.previous = run.previous.map(|number| RunId { number, ..id });
+        view.answer = run.answer.map(|answer| AnswerView::bare(answer.mark));
         view.items_done = Some(run.progress.done);
         view.items_failed = Some(run.progress.failed);
         view.tries = Some(run.tally.tries);
@@ -96,16 +148,43 @@ impl RunView {
             RunState::Idle(Idle::Blocked(block)) => view.block = Some(BlockView::of(block)),
             // No worker can verify yet.
             RunState::Idle(Idle::Submitted(_)) => view.waits_for = Some("no_verifier".to_owned()),
-            RunState::Held(held) => {
-                view.attempt = Some(AttemptId { task: flow.id, number: held.attempt });
-                view.holder = Some(held.holder.clone());
-                view.purpose = Some(held.purpose);
-                view.mode = Some(held.mode);
-                view.lease = lease.map(|lease| LeaseView { expires_at: When(lease.expires_at) });
-                view.block = held.picked.as_ref().map(BlockView::of);
+            RunState::Held(held) => view.put_held(held, lease),
+        }
+        view
+    }
+
+    fn put_held(&mut self, held: &Held, lease: Option<&LeaseRow>) {
+        self.attempt = Some(AttemptId { task: self.task, number: held.attempt });
+        self.holder = Some(held.holder.clone());
+        self.purpose = Some(held.purpose);
+        self.mode = Some(held.mode);
+        self.lease = lease.map(|lease| LeaseView { expires_at: When(lease.expires_at) });
+        self.block = held.picked.as_ref().map(BlockView::of);
+        match &held.phase {
+            Phase::Leased | Phase::Working => {}
+            Phase::WaitingInput(question) => {
+                let asked_at = When(question.asked_at);
+                self.question = Some(QuestionView { asked_at, text: None });
+            }
+            // The same as for one that is submitted.
+            Phase::Verifying { .. } => self.waits_for = Some("no_verifier".to_owned()),
+            Phase::Stopping { verdict, .. } => {
+                self.verdict = Some(outcome_word(verdict).to_owned());
+                self.result = match verdict {
+                    Outcome::Completed { result } => Some(result.word().to_owned()),
+                    Outcome::Blocked { block, .. } => {
+                        self.block = Some(BlockView::of(block));
+                        None
+                    }
+                    Outcome::Failed { .. }
+                    | Outcome::Released { .. }
+                    | Outcome::TimedOut { .. }
+                    | Outcome::Lost
+                    | Outcome::Cancelled
+                    | Outcome::EndedWithoutResult => None,
+                };
             }
         }
-        Some(view)
     }
 
     /// The last finished run of a task.
@@ -113,7 +192,25 @@ impl RunView {
     pub fn last(flow: &Flow) -> Option<Self> {
         let last = flow.last.as_ref()?;
         let id = RunId { task: flow.id, number: last.number };
-        Some(Self::finished(id, &last.stage, &last.finish, last.result))
+        let view = Self::finished(id, &last.stage, &last.finish, last.result);
+        Some(Self { version: Some(flow.version), ..view })
+    }
+
+    /// A run of a list.
+    #[must_use]
+    pub fn of_row(row: &RunRow) -> Self {
+        match &row.run {
+            RunNow::Live(run, lease) => Self::of(row.id, run, lease.as_ref()),
+            RunNow::Finished(run) => Self {
+                previous: run.previous.map(|number| RunId { number, ..row.id }),
+                opened_at: Some(When(run.opened_at)),
+                finished_at: Some(When(run.finished_at)),
+                items_done: Some(run.progress.done),
+                items_failed: Some(run.progress.failed),
+                tries: Some(run.tally.tries),
+                ..Self::finished(row.id, &run.stage, &run.finish, run.result)
+            },
+        }
     }
 
     /// A run that finished.
@@ -124,21 +221,20 @@ impl RunView {
         finish: &Finish,
         result: Option<RunResult>,
     ) -> Self {
-        let (state, code) = match finish {
-            Finish::Completed => ("completed", None),
-            Finish::Failed { code } => ("failed", Some(code.to_string())),
-            Finish::Cancelled => ("cancelled", None),
+        let code = match finish {
+            Finish::Failed { code } => Some(code.to_string()),
+            Finish::Completed | Finish::Cancelled => None,
         };
         let result = result.map(|result| result.word().to_owned());
-        Self { code, result, ..Self::bare(id, stage, state) }
+        Self { code, result, ..Self::bare(id, stage, RunWord::of_finished(finish)) }
     }
 
-    fn bare(id: RunId, stage: &StageName, state: &str) -> Self {
+    fn bare(id: RunId, stage: &StageName, state: RunWord) -> Self {
         Self {
             id,
             task: id.task,
             stage: stage.clone(),
-            state: state.to_owned(),
+            state,
             code: None,
             result: None,
             ready_at: None,
@@ -149,12 +245,25 @@ impl RunView {
             mode: None,
             lease: None,
             block: None,
+            question: None,
             answer: None,
+            verdict: None,
             items_done: None,
             items_failed: None,
             tries: None,
             waits_for: None,
+            previous: None,
+            opened_at: None,
+            finished_at: None,
+            version: None,
+            handoff: None,
         }
+    }
+}
+
+impl AnswerView {
+    fn bare(mark: Mark) -> Self {
+        Self { mark, text: None, by: None, at: None }
     }
 }
 
@@ -170,6 +279,8 @@ impl BlockView {
             on: None,
             knob: None,
             needs_person: block.sticky,
+            reason: None,
+            condition: None,
         };
         match &block.why {
             Why::NeedsInput => view.needs_person = true,

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::contract::Term;
-use baton_domain::ids::{
-    Capability, ConcurrencyKey, Label, LineId, PrincipalId, ProjectId, TaskId,
-};
+use baton_domain::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, TaskId};
 use baton_domain::task::{Approval, Ending, Flow, Hold, Kind, Priority, Stage};
-use baton_domain::text::{Body, Line, Title};
+use baton_domain::text::{Body, Title};
 use baton_domain::time::Timestamp;
 use baton_domain::view::{Badge, Need};
 use baton_store::TaskRow;
 
-use crate::shape::{Span, When, record};
+use crate::shape::{When, record};
 
-use super::RunView;
+use super::{ContractLine, PolicyView, RunView};
 
 record! {
     /// What should be achieved, and where it stands.
@@ -59,6 +56,8 @@ record! {
         holds: Vec<String>,
         /// What must be true before a run counts.
         contract: Vec<ContractLine>,
+        /// How it is tried.
+        policy: PolicyView,
         /// The live run.
         run: Option<RunView>,
         /// The last finished run.
@@ -76,26 +75,6 @@ record! {
         /// When it ended.
         ended_at: Option<When>,
     }
-
-    /// One line of a contract.
-    pub struct ContractLine {
-        /// Its name.
-        id: LineId,
-        /// artifact (path), gate (command, timeout) or criterion (text, check).
-        kind: Line,
-        /// A file that must be there, made or changed by this attempt, relative to the root.
-        path: Option<Line>,
-        /// How many bytes it must have.
-        bytes_min: Option<u64>,
-        /// A command that must succeed.
-        command: Option<Line>,
-        /// How long the command may take.
-        timeout: Option<Span>,
-        /// Something that must be true.
-        text: Option<Line>,
-        /// A command that tells whether it is.
-        check: Option<Line>,
-    }
 }
 
 impl TaskView {
@@ -106,7 +85,7 @@ impl TaskView {
         let mut view = Self::of_flow(flow, brief.title.clone(), now);
         view.body.clone_from(&brief.body);
         view.labels.clone_from(&brief.labels);
-        view.contract = brief.contract.lines.iter().map(ContractLine::of).collect();
+        view.contract = ContractLine::all(&brief.contract);
         Self { run: RunView::live(flow, row.lease.as_ref()), ..view }
     }
 
@@ -137,6 +116,7 @@ impl TaskView {
             .to_owned(),
             holds: holds(flow),
             contract: vec![],
+            policy: PolicyView::of(&flow.policy),
             run: None,
             last_run: RunView::last(flow),
             ending: None,
@@ -167,7 +147,9 @@ impl TaskView {
     }
 }
 
-fn stage_word(stage: &Stage) -> String {
+/// The column that a task is in, as people call it.
+#[must_use]
+pub fn stage_word(stage: &Stage) -> String {
     match stage {
         Stage::Backlog => "backlog".to_owned(),
         Stage::Working(name) => name.to_string(),
@@ -183,39 +165,4 @@ fn holds(flow: &Flow) -> Vec<String> {
         .filter(|(hold, _)| flow.holds.has(*hold))
         .map(|(_, word)| word.to_owned())
         .collect()
-}
-
-impl ContractLine {
-    fn of((id, term): (&LineId, &Term)) -> Self {
-        let kind = |word| Line::new("kind", word).expect("a plain word is a line");
-        let mut line = Self {
-            id: id.clone(),
-            kind: kind("review"),
-            path: None,
-            bytes_min: None,
-            command: None,
-            timeout: None,
-            text: None,
-            check: None,
-        };
-        match term {
-            Term::Artifact { path, bytes_min } => {
-                line.kind = kind("artifact");
-                line.path = Some(path.clone());
-                line.bytes_min = Some(*bytes_min);
-            }
-            Term::Gate { command, timeout } => {
-                line.kind = kind("gate");
-                line.command = Some(command.clone());
-                line.timeout = Some(Span(*timeout));
-            }
-            Term::Criterion { text, check } => {
-                line.kind = kind("criterion");
-                line.text = Some(text.clone());
-                line.check.clone_from(check);
-            }
-            Term::Review => {}
-        }
-        line
-    }
 }

@@ -7,7 +7,7 @@ use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Lane, Wants};
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Mode, Purpose};
-use baton_domain::task::{Flow, Kind, Priority, Task};
+use baton_domain::task::{Flow, Priority, Task};
 use baton_domain::text::Title;
 use baton_domain::time::Timestamp;
 use baton_store::{Error, Freed};
@@ -38,28 +38,11 @@ fn claimant(name: &str, stage: Option<&str>) -> Claimant {
 
 /// A task that is queued in this stage.
 fn queued(stage: &str) -> Task {
-    let project = ProjectId::new("demo").expect("a plain word is a name");
-    let task = NewTask {
-        project,
-        creator: PrincipalId::new("ann").expect("a plain word is a name"),
-        creator_task: None,
-        title: Title::new("title", "something").expect("it is a title"),
-        body: None,
-        kind: Kind::Story,
-        priority: Priority::Normal,
-        labels: [].into(),
-        parent: None,
-        depends_on: [].into(),
-        assignee: None,
-        capabilities: [].into(),
-        key: None,
-        policy: baton_domain::policy::Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
-        start_in: None,
-        start_at: None,
-    };
+    let task = NewTask::new(
+        ProjectId::new("demo").expect("a plain word is a name"),
+        PrincipalId::new("ann").expect("a plain word is a name"),
+        Title::new("title", "something").expect("it is a title"),
+    );
     let created =
         Event::Created { id: TaskId(1), ancestors: vec![], met: vec![], task: Box::new(task) };
     let mut task = Task::born(&created, Timestamp(0)).expect("it is a birth");
@@ -94,7 +77,7 @@ fn join(waiters: &Arc<Waiters>, name: &str, stage: Option<&str>) -> Ticket {
 
 fn full(name: &str) -> Refusal {
     let own = PoolName::Holder(PrincipalId::new(name).expect("a plain word is a name"));
-    Refusal::PoolFull { pool: own.to_string(), held: None }
+    Refusal::HolderFull { pool: own.to_string(), held: None }
 }
 
 fn woken(tickets: &[&Ticket]) -> Vec<bool> {
@@ -193,7 +176,7 @@ fn a_limit_that_all_share_wakes_nobody_else() {
     let mut first = join(&waiters, "first", None);
     let second = join(&waiters, "second", None);
     let shared = lane("coding").takes(&claimant("first", None)).swap_remove(0).pool;
-    let full = Refusal::PoolFull { pool: shared.to_string(), held: None };
+    let full = Refusal::PoolFull { pool: shared.to_string() };
     let paused = Refusal::Paused { pool: PoolName::Scheduler.to_string() };
     for refusal in [full, paused, Refusal::NothingClaimable] {
         ring(&waiters, "coding");

@@ -226,7 +226,10 @@ impl Holder {
             3 => hand
                 .supervisor
                 .supervisor(Supervisor::Stopped { death: Death::SubreaperEchild, survivor: false }),
-            _ => hand.supervisor.supervisor(Supervisor::Spend { micros: 3 }),
+            _ => {
+                let total_micros = 1 + world.chance.below(6);
+                hand.supervisor.supervisor(Supervisor::Spend { total_micros })
+            }
         };
         let command = says.expect("each has its own words");
         if self.speak(world, hand, command, "late").await {
@@ -365,7 +368,10 @@ fn work(
         9..=12 => agent.agent(block(world)),
         13 => agent.agent(Agent::Fail { code: text("gave_up"), reason: text("it is too hard") }),
         14..=17 => agent.agent(complete()),
-        18 => supervisor.supervisor(Supervisor::Spend { micros: 2 }),
+        18 => {
+            let total_micros = 1 + world.chance.below(4);
+            supervisor.supervisor(Supervisor::Spend { total_micros })
+        }
         19 => {
             let until = world.chance.chance(0.5).then(|| world.now() + Millis::seconds(5));
             supervisor.supervisor(Supervisor::Release { reason: text("not now"), until })

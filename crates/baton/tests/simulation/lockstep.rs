@@ -9,14 +9,15 @@ use std::thread::{self, Thread};
 
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, List, Order,
-    Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
+    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, KeyFound,
+    KeyRow, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
 };
 use baton_testkit::chance::Chance;
 
@@ -288,6 +289,23 @@ impl Store for Lockstep {
         project: Option<ProjectId>,
     ) -> Answer<'a, Told<Stats>> {
         ready(now(self.inner().stats(tenant, project)))
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        ready(now(self.inner().key(id)))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        ready(now(self.inner().keys(tenant, after, count_max)))
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        ready(now(self.inner().touch_keys(uses)))
     }
 
     fn health(&self) -> Answer<'_, Health> {

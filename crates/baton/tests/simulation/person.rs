@@ -7,7 +7,7 @@ use baton_domain::ids::TaskId;
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Shut};
 use baton_domain::project::RecordCommand;
-use baton_domain::run::{Idle, Outcome, Phase, RunState, Why};
+use baton_domain::run::{Cap, Idle, Outcome, Phase, RunState, Why};
 use baton_domain::task::{Approval, Ending, Flow, Hold, Kind, Priority, Stage, Wait};
 use baton_domain::time::Millis;
 use baton_store::{Aim, Kind as Caller};
@@ -205,6 +205,7 @@ fn next(flow: &Flow) -> Option<Person> {
     let Some(run) = &flow.run else { return begin_or_end(flow) };
     match &run.state {
         RunState::Idle(Idle::Blocked(block)) => match block.why {
+            Why::Limit { cap: Cap::Budget } => Some(Person::Unblock(text("there is more"))),
             Why::NeedsInput => Some(Person::Answer(text("the second one"))),
             Why::Limit { .. } => {
                 let policy = Some(raised(flow.policy));
@@ -235,6 +236,7 @@ fn waits_for_answer(phase: &Phase) -> bool {
 fn begin_or_end(flow: &Flow) -> Option<Person> {
     let give_up = || Some(Person::Close(Ending::Abandoned { reason: text("it leads nowhere") }));
     match (&flow.stage, &flow.last) {
+        (_, _) if flow.undone > 0 => Some(Person::Close(Ending::Done { verified: false })),
         // It is done once its children are.
         (_, _) if flow.kind == Kind::Epic => None,
         (Stage::Backlog, _) if flow.waits_for.is_empty() => {
@@ -262,17 +264,11 @@ pub async fn tidy(world: &mut World<'_>) {
     let tasks: Vec<TaskId> = world.laws.rows.keys().copied().collect();
     for task in tasks {
         let flow = world.laws.rows[&task].flow.clone();
-        // Once one of its children is done and none is open, it ends by itself.
         let mut children = world.laws.rows.values().filter(|row| row.flow.parent() == Some(task));
-        let hopeless = children.all(|row| row.flow.ending().is_some_and(|end| !end.satisfies()));
-        // A child that waits for its own epic would wait for ever.
-        let is_epic = |on: &&TaskId| world.laws.rows[*on].flow.kind == Kind::Epic;
-        let epic = flow.waits_for.keys().find(is_epic).copied();
-        if let Some(on) = epic.filter(|_| flow.ending().is_none()) {
-            say(world, task, Person::Depend { on, wait: false }).await;
-        } else if let Some(says) = next(&flow) {
+        let childless = children.next().is_none();
+        if let Some(says) = next(&flow) {
             say(world, task, says).await;
-        } else if flow.kind == Kind::Epic && flow.ending().is_none() && hopeless {
+        } else if flow.kind == Kind::Epic && flow.ending().is_none() && childless {
             let ending = Ending::Abandoned { reason: text("nothing came of it") };
             say(world, task, Person::Close(ending)).await;
         }

@@ -140,6 +140,7 @@ impl Sightings {
             | Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::AnswerMarked { .. }
+            | Event::ChildrenSettled { .. }
             | Event::Spent { .. }
             | Event::Submitted { .. }
             | Event::Verified { .. }

@@ -7,7 +7,6 @@ use baton_domain::ids::{
 };
 use baton_domain::policy::Policy;
 use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
-use baton_domain::task::{Kind, Priority};
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::{Actor, Kind as Caller};
@@ -100,27 +99,7 @@ pub fn receipts(passes: bool, at: Timestamp) -> Vec<Receipt> {
 
 /// A plain task; the person changes what it likes.
 pub fn new_task(policy: Policy) -> NewTask {
-    NewTask {
-        project: project_id(),
-        creator: name("ann"),
-        creator_task: None,
-        title: text("something to do"),
-        body: None,
-        kind: Kind::Story,
-        priority: Priority::Normal,
-        labels: [].into(),
-        parent: None,
-        depends_on: [].into(),
-        assignee: None,
-        capabilities: [].into(),
-        key: None,
-        policy,
-        contract: None,
-        draft: false,
-        needs_approval: false,
-        start_in: None,
-        start_at: None,
-    }
+    NewTask { policy, ..NewTask::new(project_id(), name("ann"), text("something to do")) }
 }
 
 /// One of these, if there are any.

@@ -217,7 +217,7 @@ impl<'a> World<'a> {
     }
 
     pub fn look_at(&self, refusal: &Refusal) {
-        if let Refusal::PoolFull { .. } = refusal {
+        if let Refusal::PoolFull { .. } | Refusal::HolderFull { .. } = refusal {
             self.laws.saw(Sight::PoolFull);
         }
         if let Refusal::Paused { .. } = refusal {

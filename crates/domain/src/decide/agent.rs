@@ -3,9 +3,9 @@
 use crate::command::{Agent, Note, Report};
 use crate::contract::Submission;
 use crate::event::Event;
-use crate::limits::{EVIDENCE_MAX, ITEMS_MAX, PARKED_MAX};
+use crate::limits::{CHECKPOINTS_MAX, EVIDENCE_MAX, ITEMS_MAX, PARKED_MAX, PROGRESS_MAX};
 use crate::refusal::Refusal;
-use crate::run::{Block, Fault, Mode, Outcome, Phase, Purpose, RunResult, Why};
+use crate::run::{Block, Fault, Mode, Outcome, Phase, Progress, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::text::{Line, Reason, Summary};
 use crate::time::Timestamp;
@@ -30,7 +30,7 @@ pub(super) fn decide(
     speaks(grip, says)?;
     let mut decision = match says {
         Agent::Begin => Decision::default(),
-        Agent::Progress(report) => progress(report)?,
+        Agent::Progress(report) => progress(grip, report)?,
         Agent::Checkpoint(note) => checkpoint(grip, note)?,
         Agent::Ask(question) => Decision::of(vec![Event::Asked { question: question.clone() }]),
         Agent::Receive(mark) => match grip.run.answer {
@@ -74,9 +74,15 @@ fn speaks(grip: &Grip<'_>, says: &Agent) -> Result<(), Refusal> {
     }
 }
 
-fn progress(report: &Report) -> Result<Decision, Refusal> {
-    if report.done.len() + report.failed.len() > ITEMS_MAX {
+fn progress(grip: &Grip<'_>, report: &Report) -> Result<Decision, Refusal> {
+    let items = report.done.len() + report.failed.len();
+    if items > ITEMS_MAX {
         return Err(Refusal::too_many("items", ITEMS_MAX));
+    }
+    let Progress { done, failed } = grip.run.progress;
+    if items > 0 && done.saturating_add(failed) >= PROGRESS_MAX {
+        let rule = format!("of one run must not be more than {PROGRESS_MAX}");
+        return Err(Refusal::Invalid { field: "items".into(), rule });
     }
     if *report == Report::default() {
         let rule = "must say something: a summary, a cursor or items";
@@ -91,6 +97,10 @@ fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
     }
     if note.git.len() > EVIDENCE_MAX {
         return Err(Refusal::too_many("git", EVIDENCE_MAX));
+    }
+    if grip.run.checkpoints >= CHECKPOINTS_MAX {
+        let rule = format!("of one run must not be more than {CHECKPOINTS_MAX}");
+        return Err(Refusal::Invalid { field: "checkpoints".into(), rule });
     }
     let number = grip.flow.checkpoints + 1;
     Ok(Decision::of(vec![Event::Checkpointed { number, note: Box::new(note.clone()) }]))
@@ -130,13 +140,7 @@ fn block(
         }
         Why::Limit { .. } => return refuse("why", "limit is raised by the rules alone"),
     }
-    let block = Block {
-        why: why.clone(),
-        at: now,
-        raised: 0,
-        sticky: false,
-        condition: condition.is_some(),
-    };
+    let block = Block { condition: condition.is_some(), ..Block::new(why.clone(), now) };
     let sentence = Sentence {
         outcome: Outcome::Blocked { block, answered: false },
         reason: Some(reason.clone()),

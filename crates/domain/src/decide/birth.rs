@@ -3,10 +3,11 @@
 use crate::command::NewTask;
 use crate::event::{Event, Opened};
 use crate::ids::TaskId;
-use crate::limits::{CAPABILITIES_MAX, CHILDREN_MAX, DEPTH_MAX, LABELS_MAX};
+use crate::limits::{CAPABILITIES_MAX, CHILDREN_MAX, DEPTH_MAX, LABELS_MAX, START_AHEAD_MAX};
+use crate::reaction::{Cause, Reaction};
 use crate::refusal::Refusal;
 use crate::scene::{Decision, Scene};
-use crate::task::Kind;
+use crate::task::{Flow, Kind};
 use crate::time::Timestamp;
 
 use super::graph;
@@ -17,6 +18,7 @@ pub(super) fn create(
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
     check(task)?;
+    check_start(task.start_at, now)?;
     if scene.task.is_some() {
         return Err(Refusal::WrongState { state: "made already" });
     }
@@ -48,7 +50,24 @@ pub(super) fn create(
         let run = (task.kind != Kind::Epic).then_some(opened);
         events.push(Event::Moved { to: Some(stage.clone()), run, doubted: !first });
     }
-    Ok(Decision::of(events))
+    Ok(Decision { events, reactions: tell_parent(scene, task, id), ..Decision::default() })
+}
+
+/// A parent that asked a person what is to become of it need not ask any more.
+fn tell_parent(scene: &Scene<'_>, task: &NewTask, id: TaskId) -> Vec<Reaction> {
+    let parent = task.parent.and_then(|parent| scene.around.named.get(&parent));
+    let asks = parent.filter(|flow| flow.undone > 0);
+    let tell = |flow: &Flow| Reaction { to: flow.id, from: id, cause: Cause::ChildAdded };
+    asks.map(tell).into_iter().collect()
+}
+
+/// A start so far ahead is a mistake: nobody would find the task again.
+pub(super) fn check_start(start_at: Option<Timestamp>, now: Timestamp) -> Result<(), Refusal> {
+    if start_at.is_some_and(|start_at| start_at > now + START_AHEAD_MAX) {
+        let rule = "must be at most a year ahead";
+        return Err(Refusal::Invalid { field: "start_at".into(), rule: rule.into() });
+    }
+    Ok(())
 }
 
 /// Whatever can be told without looking at anything else.

@@ -4,7 +4,7 @@ use crate::command::Claim;
 use crate::event::Event;
 use crate::lane::{Lane, Sort};
 use crate::policy::lease_is_bounded;
-use crate::pool::{PoolMove, PoolName, Take};
+use crate::pool::{PoolMove, PoolName, Take, bar};
 use crate::project::WorkedBy;
 use crate::refusal::Refusal;
 use crate::run::{BlockKind, Idle, Purpose, Run, RunState};
@@ -132,28 +132,17 @@ fn afford(
     wish: &Claim,
     now: Timestamp,
 ) -> Result<Vec<Take>, Refusal> {
-    for gate in lane.gates().chain([PoolName::Tree(flow.id)]) {
-        if scene.pools.get(&gate).is_some_and(|pool| !pool.is_open(now)) {
-            return Err(Refusal::Paused { pool: gate.to_string() });
-        }
-    }
     let mut takes = lane.takes(&wish.claimant);
     if lane.budget_micros > 0 {
         takes.push(Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros });
     }
-    // Whoever reserves nothing may still not spend what is spent already.
-    let unreserved = flow.budgets().filter(|_| lane.budget_micros == 0);
-    let room = unreserved.map(|pool| Take { pool, amount: 1 }).collect::<Vec<_>>();
-    for take in takes.iter().chain(&room) {
-        let Some(pool) = scene.pools.get(&take.pool) else { continue };
-        if !pool.is_open(now) {
-            return Err(Refusal::Paused { pool: take.pool.to_string() });
-        }
-        if !pool.admits(take.amount, now) {
-            let own = matches!(take.pool, PoolName::Holder(_));
-            let held = scene.around.holding.filter(|_| own);
-            return Err(Refusal::PoolFull { pool: take.pool.to_string(), held });
-        }
+    let own = [
+        Take { pool: PoolName::Tree(flow.id), amount: 0 },
+        Take { pool: PoolName::Budget(flow.id), amount: lane.budget_micros.max(1) },
+    ];
+    let mut asks = lane.asks(&wish.claimant).chain(own);
+    match asks.find_map(|ask| bar(scene.pools, &ask, now)) {
+        Some(refusal) => Err(refusal.naming(|| scene.around.holding)),
+        None => Ok(takes),
     }
-    Ok(takes)
 }

@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
 use crate::limits::RECURRENCE_MAX;
-use crate::pool::{PoolMove, Take};
+use crate::pool::{PoolMove, PoolName, Take};
 use crate::project::PassedBy;
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
@@ -118,16 +118,28 @@ pub(super) fn finish_attempt(
     decision
 }
 
-/// What was taken is returned; what was spent stays gone, whether it was reserved or not.
+/// What was taken is returned; what was spent stays gone. What went beyond the reservation is gone
+/// from its pool already.
 fn give_back(flow: &Flow, held: &Held) -> Vec<PoolMove> {
     let back = |take: &Take| PoolMove::Return { take: take.clone(), spent: 0 };
-    held.takes.iter().map(back).chain(settle(flow, held.spent_micros)).collect()
+    let rest = move |pool: &PoolName| held.spent_micros.min(reserved(held, pool));
+    held.takes.iter().map(back).chain(settle(flow, rest)).collect()
 }
 
 /// Money that is gone from the budgets of a task and of everything above it.
-pub(super) fn settle(flow: &Flow, spent: u64) -> impl Iterator<Item = PoolMove> + '_ {
-    let settled = move |pool| PoolMove::Return { take: Take { pool, amount: 0 }, spent };
-    flow.budgets().filter(move |_| spent > 0).map(settled)
+pub(super) fn settle(
+    flow: &Flow,
+    spent: impl Fn(&PoolName) -> u64,
+) -> impl Iterator<Item = PoolMove> {
+    flow.budgets().filter_map(move |pool| {
+        let spent = spent(&pool);
+        (spent > 0).then_some(PoolMove::Return { take: Take { pool, amount: 0 }, spent })
+    })
+}
+
+/// What the attempt has reserved of a budget.
+pub(super) fn reserved(held: &Held, pool: &PoolName) -> u64 {
+    held.takes.iter().filter(|take| take.pool == *pool).map(|take| take.amount).sum()
 }
 
 /// The stage is passed: go on, or owe it while something stops the task.
@@ -186,18 +198,29 @@ pub(super) fn go_on(scene: &Scene<'_>, flow: &Flow, decision: &mut Decision) {
     }
 }
 
-/// How an epic ends by its children: once none of them is open and at least one is done.
-pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
+/// How the children of an epic ended, if it has any and none is open.
+pub(super) fn settled<'a>(scene: &Scene<'a>, flow: &Flow) -> Option<Vec<&'a Ending>> {
     let children = &scene.around.children;
     let ended: Vec<&Ending> = children.values().flatten().collect();
-    if flow.kind != Kind::Epic || ended.len() < children.len() {
-        return None;
-    }
-    // Nobody checked what the epic itself asks for, and a child that was closed proves nothing.
+    let all = !children.is_empty() && ended.len() == children.len();
+    (flow.kind == Kind::Epic && all).then_some(ended)
+}
+
+/// How many children of an epic ended otherwise than done, once none is open.
+pub(super) fn undone(scene: &Scene<'_>, flow: &Flow) -> u8 {
+    let ended = settled(scene, flow).unwrap_or_default();
+    let count = ended.iter().filter(|ending| !ending.satisfies()).count();
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// How an epic ends by its children: once all of them are done.
+pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
+    let ended = settled(scene, flow)?;
+    // Nobody checked what the epic itself asks for.
     let unasked = flow.contract.is_none() && !flow.doubted;
     let proved = |ending: &&Ending| matches!(ending, Ending::Done { verified: true });
     let verified = unasked && ended.iter().all(proved);
-    ended.iter().any(|ending| ending.satisfies()).then_some(Ending::Done { verified })
+    ended.iter().all(|ending| ending.satisfies()).then_some(Ending::Done { verified })
 }
 
 /// The pass that begins with entering a stage; an epic has none.
@@ -343,28 +366,30 @@ fn back_off(grip: &Grip<'_>, failures: u8, now: Timestamp) -> Then {
 
 fn loss(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.losses.saturating_add(1) >= grip.flow.policy.losses_max {
-        return (Counts::Loss, limit(grip, Cap::Losses, now));
+        return (Counts::Loss, limit(grip, Cap::Losses, &then, now));
     }
     within_tries(grip, Counts::Loss, then, now)
 }
 
 fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.continuations >= grip.flow.policy.continuations_max {
-        return (Counts::Continuation, limit(grip, Cap::Continuations, now));
+        return (Counts::Continuation, limit(grip, Cap::Continuations, &then, now));
     }
     within_tries(grip, Counts::Continuation, then, now)
 }
 
 fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
-        return (counts, limit(grip, Cap::Tries, now));
+        return (counts, limit(grip, Cap::Tries, &then, now));
     }
     (counts, then)
 }
 
-fn limit(grip: &Grip<'_>, cap: Cap, now: Timestamp) -> Then {
-    let block =
-        Block { why: Why::Limit { cap }, at: now, raised: 0, sticky: false, condition: false };
+/// Parks the run at a cap, instead of what would have become of it; a submission that is still to be
+/// verified is parked with it.
+fn limit(grip: &Grip<'_>, cap: Cap, instead: &Then, now: Timestamp) -> Then {
+    let submission = grip.held.submission.filter(|_| *instead == Then::Submitted);
+    let block = Block { submission, ..Block::new(Why::Limit { cap }, now) };
     Then::Blocked { block: with_recurrence(grip, &block), again: false }
 }
 
@@ -381,8 +406,7 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
     if deadline != Deadline::UserInput {
         return Outcome::TimedOut { deadline };
     }
-    let block = Block { why: Why::NeedsInput, at: now, raised: 0, sticky: false, condition: false };
-    Outcome::Blocked { block, answered: false }
+    Outcome::Blocked { block: Block::new(Why::NeedsInput, now), answered: false }
 }
 
 fn timeout_code(deadline: Deadline) -> Code {

@@ -11,6 +11,7 @@ use crate::task::{Approval, Ending, Flow, Hold, Owed, Stage};
 use crate::text::{Code, Message, Reason};
 use crate::time::Timestamp;
 
+use super::birth::check_start;
 use super::ending::{self, Sentence, conclude};
 use super::{attempt_id, graph, present};
 
@@ -79,6 +80,8 @@ fn edit(flow: &Flow, patch: &Patch) -> Decided {
             Cap::Continuations => policy.continuations_max >= tally.continuations,
             Cap::Losses => policy.losses_max > tally.losses,
             Cap::Tries => policy.tries_max > tally.tries,
+            // No policy gives money.
+            Cap::Budget => false,
         })
     });
     let mut events = vec![Event::Edited { patch: Box::new(patch.clone()) }];
@@ -93,7 +96,8 @@ fn may_change_contract(flow: &Flow) -> Result<(), Refusal> {
     let Some(run) = &flow.run else { return Ok(()) };
     let pinned = match &run.state {
         RunState::Idle(Idle::Submitted(_)) => true,
-        RunState::Idle(_) => false,
+        RunState::Idle(Idle::Blocked(block)) => block.submission.is_some(),
+        RunState::Idle(Idle::Queued | Idle::Delayed { .. }) => false,
         RunState::Held(held) => held.submission.is_some(),
     };
     if pinned { Err(Refusal::WrongState { state: run.word() }) } else { Ok(()) }
@@ -123,6 +127,7 @@ fn shift(
     start_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Decided {
+    check_start(start_at, now)?;
     let target = to.cloned().map_or(Stage::Backlog, Stage::Working);
     if let Some(stage) = to {
         if scene.project.stage(stage).is_none() {
@@ -183,6 +188,8 @@ fn publish(scene: &Scene<'_>, flow: &Flow) -> Decided {
 fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Decided {
     let refuse = |rule: &str| Refusal::Invalid { field: "ending".into(), rule: rule.into() };
     match ending {
+        // A person may find that what came of an epic is enough; that proves nothing.
+        Ending::Done { verified: false } if ending::undone(scene, flow) > 0 => {}
         Ending::Done { .. } => return Err(refuse("must not be done: only a passed run does that")),
         Ending::Superseded { by, .. } if *by == flow.id => {
             return Err(refuse("must name another task"));

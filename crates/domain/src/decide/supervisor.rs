@@ -10,8 +10,8 @@ use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult}
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{Sentence, conclude, end, finish_attempt, overrun, settle};
-use super::{Grip, grip, known, present};
+use super::ending::{Sentence, conclude, end, finish_attempt, overrun};
+use super::{Grip, grip, known, present, spend};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -21,11 +21,11 @@ pub(super) fn decide(
     says: &Supervisor,
     now: Timestamp,
 ) -> Decided {
-    if let Supervisor::Spend { micros } = says
-        && !(1..=BUDGET_MICROS_MAX).contains(micros)
+    if let Supervisor::Spend { total_micros } = says
+        && *total_micros > BUDGET_MICROS_MAX
     {
-        let rule = format!("must be 1 to {BUDGET_MICROS_MAX}");
-        return Err(Refusal::Invalid { field: "micros".into(), rule });
+        let rule = format!("must be at most {BUDGET_MICROS_MAX}");
+        return Err(Refusal::Invalid { field: "total_micros".into(), rule });
     }
     let grip = match grip(scene, proof, now) {
         Ok(grip) => grip,
@@ -34,10 +34,7 @@ pub(super) fn decide(
     let supervised = grip.held.mode == Mode::Supervised;
     match says {
         Supervisor::Renew { lease } => renew(&grip, *lease, now),
-        Supervisor::Spend { micros } => {
-            let attempt = grip.held.attempt;
-            Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]))
-        }
+        Supervisor::Spend { total_micros } => Ok(spend::spent(scene, &grip, *total_micros, now)),
         Supervisor::Exited => Ok(exited(scene, &grip, now)),
         Supervisor::Lost { code, reason } => Ok(match grip.held.phase {
             Phase::Stopping { .. } => Decision::default(),
@@ -186,8 +183,8 @@ fn late(
     let flow = known(scene)?;
     let attempt = proof.attempt();
     let overdue = overdue(scene, proof);
-    if let (Some(_), Supervisor::Spend { micros }) = (&overdue, says) {
-        return Ok(Decision::of(vec![Event::Spent { attempt, micros: *micros }]));
+    if let (Some(grip), Supervisor::Spend { total_micros }) = (&overdue, says) {
+        return Ok(spend::book(grip, *total_micros));
     }
     if let (Some(grip), Supervisor::Stopped { death, survivor: false }) = (overdue, says) {
         // The lease has run out and nobody has swept yet: this is the end, with its proof.
@@ -210,11 +207,9 @@ fn late(
             }
             Ok(Decision::default())
         }
-        Supervisor::Spend { micros } if earlier => Ok(Decision {
-            events: vec![Event::Spent { attempt, micros: *micros }],
-            pools: settle(flow, *micros).collect(),
-            ..Decision::default()
-        }),
+        Supervisor::Spend { total_micros } if earlier => {
+            spend::late(flow, attempt, *total_micros).ok_or(refusal)
+        }
         Supervisor::Renew { .. }
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }

@@ -137,7 +137,7 @@ fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
     }
     match reaction.cause {
         Cause::DependencySettled { met } => settle(scene, flow, reaction.from, met),
-        Cause::ChildSettled => roll_up(scene, flow),
+        Cause::ChildSettled | Cause::ChildAdded => roll_up(scene, flow),
         Cause::Wake { ended } => Decision::of(vec![Event::Woken { by: reaction.from, ended }]),
     }
 }
@@ -166,9 +166,14 @@ fn settle(scene: &Scene<'_>, flow: &Flow, on: TaskId, met: bool) -> Decision {
     decision
 }
 
-/// An epic whose children are done is done with them, or as soon as nothing stops it.
+/// An epic whose children are done is done with them, or as soon as nothing stops it. If some ended
+/// otherwise, nobody but a person knows whether the rest is enough.
 fn roll_up(scene: &Scene<'_>, flow: &Flow) -> Decision {
     let mut decision = Decision::default();
+    let undone = ending::undone(scene, flow);
+    if undone != flow.undone {
+        decision.events.push(Event::ChildrenSettled { undone });
+    }
     match ending::rolled_up(scene, flow) {
         Some(ending) if ending::may_go_on(flow) => {
             ending::close(scene, flow, &ending, &mut decision);

@@ -12,8 +12,8 @@ use baton_domain::ids::{
 };
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::limits::{
-    BUDGET_MICROS_MAX, CAPABILITIES_MAX, DEPENDENCIES_MAX, DEPTH_MAX, FLOW_BYTES_MAX, LINEAGE_MAX,
-    SPAN_MAX, UNPROVEN_MAX,
+    BUDGET_MICROS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
+    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, UNPROVEN_MAX,
 };
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Take};
@@ -131,6 +131,10 @@ fn base() -> Flow {
         checkpoints: u32::MAX,
         recurrence: kinds.into_iter().map(|kind| (kind, seen)).collect::<BTreeMap<_, _>>(),
         owed: None,
+        undone: u8::MAX,
+        settled: (0..LATE_ATTEMPTS_MAX)
+            .map(|nth| (u32::MAX - nth, BUDGET_MICROS_MAX))
+            .collect::<BTreeMap<_, _>>(),
         unproven: (0..UNPROVEN_MAX)
             .map(|nth| u32::MAX - u32::try_from(nth).expect("few"))
             .collect::<BTreeSet<_>>(),
@@ -166,6 +170,8 @@ fn block() -> Block {
         raised: u64::from(u32::MAX),
         sticky: true,
         condition: true,
+        // Only a run that is parked by the rules has one, and nobody picks that up.
+        submission: None,
     }
 }
 
@@ -197,6 +203,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         tally: Tally { faults: 10, continuations: 50, losses: 100, tries: 500 },
         answer: Some(Answer { given: u64::from(u32::MAX), mark: Mark::Delivered }),
         progress: Progress { done: u32::MAX, failed: u32::MAX },
+        checkpoints: CHECKPOINTS_MAX,
         starved: true,
     }
 }

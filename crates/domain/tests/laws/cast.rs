@@ -10,13 +10,12 @@ use baton_domain::ids::{
     Capability, Digest, LineId, Nonce, PrincipalId, ProjectId, StageName, TaskId,
 };
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Death, Mode, Why};
 use baton_domain::scene::Decision;
-use baton_domain::task::{Ending, Hold, Kind, Priority};
-use baton_domain::text::{Code, Line, Message, Reason, Summary, Text, Title};
+use baton_domain::task::{Ending, Hold, Priority};
+use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::world::World;
@@ -79,27 +78,7 @@ pub fn world() -> World {
 
 /// A task that waits in the backlog.
 pub fn story() -> NewTask {
-    NewTask {
-        project: project().id,
-        creator: principal("ada"),
-        creator_task: None,
-        title: Title::new("title", "a story").expect("a title"),
-        body: None,
-        kind: Kind::Story,
-        priority: Priority::Normal,
-        labels: BTreeSet::new(),
-        parent: None,
-        depends_on: BTreeSet::new(),
-        assignee: None,
-        capabilities: BTreeSet::new(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
-        start_in: None,
-        start_at: None,
-    }
+    NewTask::new(project().id, principal("ada"), text("a story"))
 }
 
 /// A task that is queued in the first stage.

@@ -68,7 +68,7 @@ fn a_holder_without_a_free_slot_is_told_what_it_holds() {
         world.pools.insert(PoolName::Holder(holder(mode).principal), slot);
         let first = world.at_work(started(), mode);
         let second = world.made(started());
-        let Refusal::PoolFull { held, .. } = refused(world.claim(second, holder(mode))) else {
+        let Refusal::HolderFull { held, .. } = refused(world.claim(second, holder(mode))) else {
             panic!("the pool is full");
         };
         assert_eq!(held, Some(AttemptId { task: first, number: 1 }));
@@ -445,7 +445,7 @@ fn an_unknown_task_is_not_found_by_anybody_and_leaves_no_trace() {
         Command::Person(abandon()),
         Command::Time(Time::Pass),
         crate::cast::claim(person(), 1),
-        Command::Supervisor(proof.clone(), Supervisor::Spend { micros: 1 }),
+        Command::Supervisor(proof.clone(), Supervisor::Spend { total_micros: 1 }),
     ];
     for command in commands {
         assert_eq!(refused(world.tell(nowhere, &command)), Refusal::NotFound);

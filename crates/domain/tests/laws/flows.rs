@@ -238,11 +238,46 @@ fn an_epic_waits_for_children_that_were_added_while_it_was_held() {
 }
 
 #[test]
-fn an_epic_whose_children_were_all_given_up_is_not_done() {
+fn an_epic_with_a_child_that_was_not_done_stays_open_and_asks_a_person() {
+    let (mut world, epic, child) = epic_with_a_child();
+    let second = world.made(NewTask { parent: Some(epic), ..started() });
+    world.person(child, abandon()).expect("a person may");
+    world.settle();
+    assert_eq!(world.flow(epic).needs(world.now), [], "a child is open");
+    be_done(&mut world, second);
+    assert_eq!(world.flow(epic).ending(), None);
+    assert_eq!(world.flow(epic).undone, 1);
+    assert_eq!(world.flow(epic).needs(world.now), [Need::ChildrenUndone]);
+    assert_eq!(world.flow(epic).badge(world.now), Badge::NeedsYou);
+}
+
+#[test]
+fn a_child_that_is_added_takes_the_question_back() {
     let (mut world, epic, child) = epic_with_a_child();
     world.person(child, abandon()).expect("a person may");
     world.settle();
-    assert_eq!(world.flow(epic).ending(), None);
+    let second = world.made(NewTask { parent: Some(epic), ..started() });
+    let early = world.person(epic, Person::Close(Ending::Done { verified: false }));
+    assert_eq!(refused(early).code(), "invalid", "a child is open");
+    world.settle();
+    assert_eq!(world.flow(epic).needs(world.now), []);
+    be_done(&mut world, second);
+    assert_eq!(world.flow(epic).needs(world.now), [Need::ChildrenUndone], "one was not done");
+}
+
+#[test]
+fn only_a_person_ends_an_epic_whose_children_were_not_all_done() {
+    let done = |verified| Person::Close(Ending::Done { verified });
+    let (mut world, epic, child) = epic_with_a_child();
+    assert_eq!(refused(world.person(epic, done(false))).code(), "invalid", "a child is open");
+    world.person(child, abandon()).expect("a person may");
+    assert_eq!(refused(world.person(child, done(false))).code(), "ended");
+    world.settle();
+    assert_eq!(refused(world.person(epic, done(true))).code(), "invalid", "it proves nothing");
+    world.person(epic, done(false)).expect("it is enough");
+    assert_eq!(world.flow(epic).ending(), Some(&Ending::Done { verified: false }));
+    let plain = world.made(started());
+    assert_eq!(refused(world.person(plain, done(false))).code(), "invalid", "it is no epic");
 }
 
 #[test]
@@ -284,7 +319,7 @@ fn raising_a_cap_by_one_lets_the_run_go_on() {
         let mut world = world();
         let lower = match cap {
             Cap::Continuations => Policy { continuations_max: 0, ..policy },
-            Cap::Losses | Cap::Tries => Policy { losses_max: 1, ..policy },
+            Cap::Losses | Cap::Tries | Cap::Budget => Policy { losses_max: 1, ..policy },
         };
         let id = world.at_work(NewTask { policy: lower, ..started() }, Mode::Solo);
         let end = if cap == Cap::Losses { lost() } else { Supervisor::Exited };

@@ -103,7 +103,7 @@ fn a_full_or_shut_pool_is_passed_over() {
     world.claim(first, solo()).expect("it is queued");
     assert_eq!(world.next_for(&solo()), Some(other), "the lane of the full pool is passed over");
     let full = world.tell(second, &claim(solo(), 9)).expect_err("it is full");
-    assert_eq!(full, Refusal::PoolFull { pool: pool.to_string(), held: None });
+    assert_eq!(full, Refusal::PoolFull { pool: pool.to_string() });
     // A limit that is lowered below what is used takes nothing away and lets nobody in.
     world.pools.get_mut(&pool).expect("it was set").limit = Some(0);
     world.conclude(first, complete());
@@ -147,9 +147,8 @@ fn an_exhausted_budget_stops_its_whole_tree() {
     let (first, second) = (world.made(child()), world.made(child()));
     world.pools.insert(PoolName::Budget(parent), Pool { limit: Some(100), ..Pool::default() });
     world.take_up(first, Mode::Solo);
-    let spend = baton_domain::command::Supervisor::Spend { micros: 100 };
+    let spend = baton_domain::command::Supervisor::Spend { total_micros: 100 };
     world.supervisor(first, spend).expect("it is held");
-    world.conclude(first, complete());
     assert_eq!(world.pools[&PoolName::Budget(parent)].settled, 100);
     let refusal = world.claim(second, solo()).expect_err("nothing is left");
     assert_eq!(refusal.code(), "pool_full");

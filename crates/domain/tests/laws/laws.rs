@@ -8,7 +8,7 @@ use baton_domain::history::Record;
 use baton_domain::ids::TaskId;
 use baton_domain::pool::{PoolMove, PoolName};
 use baton_domain::refusal::Refusal;
-use baton_domain::run::{Idle, RunState, Why};
+use baton_domain::run::{Held, Idle, RunState, Why};
 use baton_domain::scene::{Decision, Lease};
 use baton_domain::task::{Ending, Flow, Hold, Task, Wait};
 use serde::Serialize;
@@ -265,7 +265,8 @@ fn pools_hold_what_live_attempts_took_and_what_ended_ones_spent() {
             }
             for (name, pool) in &world.pools {
                 assert_eq!(pool.used, taken.get(name).copied().unwrap_or(0), "{name}");
-                assert_eq!(pool.settled, spent.get(name).copied().unwrap_or(0), "{name}");
+                let over = spent.get(name).copied().unwrap_or(0) + beyond(world, name);
+                assert_eq!(pool.settled, over, "{name}");
                 let limit = pool.limit.unwrap_or(u64::MAX);
                 assert!(pool.used <= limit, "{name} is overdrawn");
             }
@@ -277,20 +278,49 @@ fn pools_hold_what_live_attempts_took_and_what_ended_ones_spent() {
 fn count_spend(spent: &mut BTreeMap<PoolName, u64>, turn: &Turn<'_>, decision: &Decision) {
     let Some(task) = &turn.task else { return };
     let held = task.flow.run.as_ref().and_then(|run| run.held());
+    let mut so_far = held.map_or(0, |held| held.spent_micros);
     for event in &decision.events {
         let mut over = 0;
         if let Event::AttemptEnded { .. } = event {
-            over = held.map_or(0, |held| held.spent_micros);
+            over = so_far;
         }
-        if let Event::Spent { attempt, micros } = event
-            && held.is_none_or(|held| held.attempt != *attempt)
-        {
-            over = *micros;
+        if let Event::Spent { attempt, micros } = event {
+            match held.is_some_and(|held| held.attempt == *attempt) {
+                true => so_far += *micros,
+                false => over = *micros,
+            }
         }
         for pool in task.flow.budgets() {
             *spent.entry(pool).or_default() += over;
         }
     }
+}
+
+/// What live attempts have spent of a budget beyond what they reserved of it.
+fn beyond(world: &World, pool: &PoolName) -> u64 {
+    let held = |flow: &Flow| flow.run.as_ref().and_then(|run| run.held()).cloned();
+    let flows = world.tasks.values().map(|task| &task.flow);
+    let paying = flows.filter(|flow| flow.budgets().any(|budget| budget == *pool));
+    let over = |held: Held| {
+        let takes = held.takes.iter().filter(|take| take.pool == *pool);
+        held.spent_micros.saturating_sub(takes.map(|take| take.amount).sum())
+    };
+    paying.filter_map(held).map(over).sum()
+}
+
+#[test]
+fn a_repeated_report_of_spend_changes_nothing() {
+    in_every_history(|| {
+        |world, turn| {
+            let Command::Supervisor(_, Supervisor::Spend { .. }) = turn.command else { return };
+            // What stopped the attempt ended its lease, too, so that it may be refused by now.
+            if turn.answer.is_ok()
+                && let Ok(again) = world.ask(turn.id, turn.command)
+            {
+                assert!(again.is_nothing(), "{again:?}");
+            }
+        }
+    });
 }
 
 #[test]

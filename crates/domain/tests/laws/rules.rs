@@ -64,7 +64,7 @@ fn a_late_supervisor_lifts_the_quarantine_and_settles_spend_even_after_the_end()
     assert_eq!(world.flow(id).unproven, BTreeSet::from([1]));
     assert_eq!(world.flow(id).generation, 1, "the next attempt gets the next worktree");
     world.person(id, crate::cast::abandon()).expect("a person may");
-    let spend = Supervisor::Spend { micros: 7 };
+    let spend = Supervisor::Spend { total_micros: 7 };
     world.tell(id, &Command::Supervisor(old.clone(), spend)).expect("it is settled");
     assert_eq!(world.pools[&PoolName::Budget(id)].settled, 7);
     world.tell(id, &Command::Supervisor(old.clone(), proved())).expect("it joins history");
@@ -85,7 +85,7 @@ fn late_spend_is_settled_and_leaves_the_present_attempt_alone() {
     world.take_up(id, Mode::Solo);
     let run = world.run(id).clone();
     world.wait(Millis::minutes(1));
-    let spend = Supervisor::Spend { micros: 7 };
+    let spend = Supervisor::Spend { total_micros: 7 };
     world.tell(id, &Command::Supervisor(old, spend)).expect("it is settled");
     assert_eq!(*world.run(id), run);
     assert_eq!(world.pools[&PoolName::Budget(id)].settled, 7);

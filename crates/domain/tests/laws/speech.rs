@@ -156,7 +156,7 @@ fn supervisor(world: &World, what: u8) -> Supervisor {
         2 => Supervisor::Report(Sight::ProcessStarted),
         3 => Supervisor::Report(Sight::FirstVisibleEvent),
         4 => Supervisor::Report(Sight::ToolStarted),
-        5 | 6 => Supervisor::Spend { micros: u64::from(what) },
+        5 | 6 => Supervisor::Spend { total_micros: u64::from(what) },
         7 => Supervisor::TimedOut(Deadline::StreamIdle),
         8 => Supervisor::TimedOut(Deadline::ProcessStart),
         9 => Supervisor::TimedOut(Deadline::UserInput),

@@ -15,7 +15,7 @@ use baton_domain::reaction::Reaction;
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Held, Run};
 use baton_domain::scene::{Around, Decision, Lease, LeaseChange, Needs, Scene};
-use baton_domain::task::{Flow, Task};
+use baton_domain::task::{Flow, Kind, Task};
 use baton_domain::time::{Millis, Timestamp};
 
 /// More passes than this for one moment mean that time fires the same thing for ever.
@@ -132,7 +132,11 @@ impl World {
         let mut seen = BTreeSet::new();
         let mut rest: Vec<TaskId> = of.iter().copied().collect();
         while let Some(task) = rest.pop() {
-            rest.extend(self.declared(task).into_iter().filter(|on| seen.insert(*on)));
+            let epic = self.tasks.get(&task).filter(|it| it.flow.kind == Kind::Epic);
+            let flows = self.tasks.values().map(|task| &task.flow);
+            let children = flows.filter(|it| epic.is_some() && it.parent() == Some(task));
+            let next = children.map(|child| child.id).chain(self.declared(task));
+            rest.extend(next.filter(|on| seen.insert(*on)));
         }
         seen
     }

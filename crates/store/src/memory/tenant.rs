@@ -10,10 +10,11 @@ use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{Project, RecordScene};
 use baton_domain::scene::{Around, Lease, Needs};
-use baton_domain::task::{Brief, Flow, Stage, Task};
+use baton_domain::task::{Brief, Flow, Kind, Stage, Task};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
+use super::keys::Keys;
 use crate::order::Actor;
 use crate::read::{About, Entry, Happened, LeaseRow, TaskRow};
 use crate::ruling::{self, Judge, Ruling, Setting};
@@ -23,6 +24,7 @@ use crate::ruling::{self, Judge, Ruling, Setting};
 pub(super) struct Tenant {
     pub(super) projects: BTreeMap<ProjectId, Arc<Project>>,
     pub(super) pools: Pools,
+    pub(super) keys: Keys,
     pub(super) tasks: BTreeMap<TaskId, Kept>,
     /// Which task waits for which; one that ended waits for none.
     pub(super) edges: BTreeSet<(TaskId, TaskId)>,
@@ -141,12 +143,17 @@ impl Tenant {
         self.edges.iter().filter(|edge| edge.0 == of).map(|edge| edge.1).collect()
     }
 
-    /// Everything that these wait for, directly or through others.
+    /// Everything that these wait for, directly or through others; an epic waits for its children.
     fn upstream(&self, of: &BTreeSet<TaskId>) -> BTreeSet<TaskId> {
         let mut found = BTreeSet::new();
         let mut unseen: Vec<TaskId> = of.iter().copied().collect();
         while let Some(task) = unseen.pop() {
-            unseen.extend(self.dependencies(task).into_iter().filter(|on| found.insert(*on)));
+            let kept = self.tasks.get(&task);
+            let epic =
+                kept.is_some_and(|it| it.flow.kind == Kind::Epic && it.flow.ending().is_none());
+            let children = self.children(task).filter(|it| epic && it.ending().is_none());
+            let next = children.map(|child| child.id).chain(self.dependencies(task));
+            unseen.extend(next.filter(|on| found.insert(*on)));
         }
         found
     }
@@ -171,7 +178,11 @@ impl Tenant {
     }
 
     /// What a record command may look at.
-    pub(super) fn record_scene(&self, project: Option<&ProjectId>) -> RecordScene {
+    pub(super) fn record_scene(
+        &self,
+        project: Option<&ProjectId>,
+        pool: Option<&PoolName>,
+    ) -> RecordScene {
         let live = || {
             let of_project =
                 |flow: &&Flow| Some(&flow.project) == project && flow.ending().is_none();
@@ -187,6 +198,9 @@ impl Tenant {
             project: project.and_then(|id| self.projects.get(id)).map(|it| (**it).clone()),
             occupied: occupied.into_iter().collect(),
             live: live().map(|_| 1).sum(),
+            projects: self.projects.len(),
+            pool: pool.and_then(|name| self.pools.get(name)).cloned(),
+            pools: self.pools.len(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{PrincipalId, ProjectId, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Lane};
-use baton_domain::pool::{Pool, PoolName, Pools};
+use baton_domain::pool::{Pool, PoolName, Pools, bar, is_eased};
 use baton_domain::project::{RecordCommand, RecordEvent, decide_record};
 use baton_domain::refusal::Refusal;
 use baton_domain::text::Text;
@@ -51,6 +51,7 @@ impl Turn<'_> {
             Aim::Birth(project, commands) => self.birth(order, project, commands)?,
             Aim::Next(claim) => self.claim_next(order, claim)?,
             Aim::Record(command, project) => self.on_record(order, command, project.as_ref())?,
+            Aim::Key(command) => Done { position: self.on_key(order, command)?, ..Done::default() },
             Aim::Sweep(count_max) => Done { swept: self.sweep(*count_max), ..Done::default() },
         };
         let committed = self.committed(&order.tenant, &done);
@@ -169,10 +170,17 @@ impl Turn<'_> {
         };
         let nobody = Tenant::default();
         let own = self.state.tenants.get(&order.tenant).unwrap_or(&nobody);
-        let events = decide_record(&own.record_scene(meant), command)?;
+        let pool = match command {
+            RecordCommand::LimitPool { pool, .. } | RecordCommand::ShutPool { pool, .. } => {
+                Some(pool)
+            }
+            RecordCommand::PutProject(_) | RecordCommand::RemoveProject => None,
+        };
+        let events = decide_record(&own.record_scene(meant, pool), command)?;
         if events.is_empty() {
             return Ok(Done::default());
         }
+        self.admit(&order.tenant)?;
         let now = self.now;
         let own = self.tenant(&order.tenant);
         let before = own.pools.clone();
@@ -209,6 +217,7 @@ impl Turn<'_> {
                 pool.apply(change);
             }
         }
+        own.pools.retain(|_, pool| !pool.is_idle());
         let eased = eased(&pools_before, &own.pools, now);
         let position = own.keep(actor, now, ruling);
         let joined = own.tasks[&id].flow.lanes().into_iter().filter(|lane| !before.contains(lane));
@@ -267,20 +276,13 @@ impl Tenant {
     }
 
     fn has_room(&self, lane: &Lane, claimant: &Claimant, now: Timestamp) -> bool {
-        let open = |gate| self.pools.get(&gate).is_none_or(|pool| pool.is_open(now));
-        lane.gates().all(open)
-            && lane.takes(claimant).iter().all(|take| {
-                self.pools.get(&take.pool).is_none_or(|pool| pool.admits(take.amount, now))
-            })
+        lane.asks(claimant).all(|ask| bar(&self.pools, &ask, now).is_none())
     }
 
     /// Why a claimer gets nothing: because it holds enough, or because there is nothing.
     fn nothing_for(&self, claimant: &Claimant, now: Timestamp) -> Refusal {
-        let own = PoolName::Holder(claimant.principal.clone());
-        if self.pools.get(&own).is_none_or(|pool| pool.admits(1, now)) {
-            return Refusal::NothingClaimable;
-        }
-        Refusal::PoolFull { pool: own.to_string(), held: self.held_by(&claimant.principal) }
+        let full = claimant.own_bar(&self.pools, now, || self.held_by(&claimant.principal));
+        full.unwrap_or(Refusal::NothingClaimable)
     }
 
     fn apply(&mut self, event: &RecordEvent) {
@@ -293,7 +295,9 @@ impl Tenant {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut = shut.clone(),
+            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
         }
+        self.pools.retain(|_, pool| !pool.is_idle());
     }
 
     /// The pool, which comes to be with what live attempts have taken from it already.
@@ -303,9 +307,7 @@ impl Tenant {
     }
 }
 
-/// Whether any pool has more room than before, or is open again.
+/// Whether any pool lets in again.
 fn eased(before: &Pools, after: &Pools, now: Timestamp) -> bool {
-    after.iter().any(|(name, after)| {
-        before.get(name).is_some_and(|before| after.is_eased_since(before, now))
-    })
+    before.iter().any(|(name, before)| is_eased(name, Some(before), after.get(name), now))
 }

@@ -3,6 +3,7 @@
 use baton_domain::history::{AttemptRecord, CheckpointRecord, Record, RunRecord};
 use baton_domain::ids::{PrincipalId, ProjectId, RunId, StageName, TaskId};
 use baton_domain::run::{Finish, Idle, Phase, Run, RunState};
+use serde::{Deserialize, Serialize};
 
 use super::LeaseRow;
 
@@ -45,7 +46,8 @@ pub struct RunFull {
 }
 
 /// The state of a run in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunWord {
     /// It waits for a holder.
     Queued,

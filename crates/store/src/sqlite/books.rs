@@ -10,11 +10,11 @@ use baton_domain::decide::due_at;
 use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Lane};
 use baton_domain::limits::UPSTREAM_MAX;
-use baton_domain::pool::{PoolName, Pools};
+use baton_domain::pool::{PoolName, Pools, bar};
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
 use baton_domain::scene::Lease;
-use baton_domain::task::Flow;
+use baton_domain::task::{Flow, Kind};
 use baton_domain::time::Timestamp;
 
 use crate::chain::{Hash, ROOT};
@@ -51,6 +51,8 @@ pub(super) struct Ledger {
     /// What each live task declares to wait for, and the other way round.
     pub(super) waits_for: HashMap<TaskId, BTreeSet<TaskId>>,
     pub(super) awaited_by: HashMap<TaskId, BTreeSet<TaskId>>,
+    /// The live children of each task.
+    children: HashMap<TaskId, BTreeSet<TaskId>>,
 }
 
 /// A live task.
@@ -93,6 +95,7 @@ impl Books {
             lanes: BTreeMap::new(),
             waits_for: HashMap::new(),
             awaited_by: HashMap::new(),
+            children: HashMap::new(),
         });
         self.tenants.last_mut().expect("it was added just now")
     }
@@ -117,6 +120,9 @@ impl Books {
         if let Some(due) = due {
             self.due.insert((due, tenant, id));
         }
+        if let Some(parent) = flow.parent() {
+            ledger.children.entry(parent).or_default().insert(id);
+        }
         let had = |lane: &&Lane| !before.as_ref().is_some_and(|live| live.lanes.contains(lane));
         let joined = lanes.iter().filter(had).cloned().collect();
         ledger.live.insert(id, Live { flow, lease, head, lanes, ready_at, due });
@@ -137,6 +143,15 @@ impl Books {
         }
         if let Some(due) = live.due {
             self.due.remove(&(due, tenant, id));
+        }
+        let parent = live.flow.parent();
+        if let Some((parent, siblings)) =
+            parent.and_then(|parent| Some((parent, ledger.children.get_mut(&parent)?)))
+        {
+            siblings.remove(&id);
+            if siblings.is_empty() {
+                ledger.children.remove(&parent);
+            }
         }
         Some(live)
     }
@@ -187,12 +202,9 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<TaskId, Refusal> {
         let claimant = &claim.claimant;
-        let own = PoolName::Holder(claimant.principal.clone());
-        if let Some(pool) = self.pools.get(&own)
-            && !pool.admits(1, now)
-        {
-            let held = self.held_by(&claimant.principal);
-            return Err(Refusal::PoolFull { pool: own.to_string(), held });
+        let held = || self.held_by(&claimant.principal);
+        if let Some(refusal) = claimant.own_bar(&self.pools, now, held) {
+            return Err(refusal);
         }
         self.lanes
             .iter()
@@ -218,10 +230,7 @@ impl Ledger {
     fn has_room(&self, lane: &Lane, claimant: &Claimant, now: Timestamp) -> bool {
         // Nearly always nobody has set a limit, and there is nothing to look at.
         self.pools.is_empty()
-            || (lane.gates().all(|gate| self.pools.get(&gate).is_none_or(|p| p.is_open(now)))
-                && lane.takes(claimant).iter().all(|take| {
-                    self.pools.get(&take.pool).is_none_or(|pool| pool.admits(take.amount, now))
-                }))
+            || lane.asks(claimant).all(|ask| bar(&self.pools, &ask, now).is_none())
     }
 
     /// An attempt that this principal holds.
@@ -244,13 +253,16 @@ impl Ledger {
             .sum()
     }
 
-    /// Everything that a task waits for, directly or through others; one more than the bound if
-    /// there is more.
+    /// Everything that a task waits for, directly or through others; an epic waits for its children.
+    /// One more than the bound if there is more.
     pub(super) fn upstream(&self, of: TaskId) -> BTreeSet<TaskId> {
         let mut seen = BTreeSet::new();
         let mut rest = vec![of];
         while let Some(task) = rest.pop() {
-            for on in self.waits_for.get(&task).into_iter().flatten() {
+            let is_epic = |live: &&Live| live.flow.kind == Kind::Epic;
+            let epic = self.live.get(&task).filter(is_epic);
+            let children = epic.and_then(|_| self.children.get(&task));
+            for on in self.waits_for.get(&task).into_iter().chain(children).flatten() {
                 if seen.insert(*on) {
                     rest.push(*on);
                 }

@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::ids::TenantId;
+use baton_domain::key::KeyId;
+use baton_domain::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::Error;
@@ -33,6 +35,8 @@ pub(super) enum Work {
     Order(Box<Job>),
     /// Write these seals.
     Seal(Vec<(i64, Seal)>, oneshot::Sender<Result<(), Error>>),
+    /// Note when these keys were last used.
+    Uses(Vec<(KeyId, Timestamp)>, oneshot::Sender<Result<(), Error>>),
 }
 
 /// What one tenant waits for.
@@ -109,6 +113,24 @@ impl Inbox {
             queues.sweeps.push_back(Work::Seal(seals, reply));
             self.arrived.notify_one();
         }
+    }
+
+    /// Asks for uses of keys to be noted.
+    pub(super) fn push_uses(
+        &self,
+        uses: Vec<(KeyId, Timestamp)>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    ) -> Result<(), Error> {
+        let mut queues = self.lock();
+        if queues.closed {
+            return Err(Error::Stopped("the store is closed".into()));
+        }
+        if queues.sweeps.len() >= SWEEPS_MAX {
+            return Err(Error::Overloaded);
+        }
+        queues.sweeps.push_back(Work::Uses(uses, reply));
+        self.arrived.notify_one();
+        Ok(())
     }
 
     /// How many orders wait.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::key::{admit_tenant, decide_key};
+use baton_domain::pool::{Pools, is_eased};
 use baton_domain::project::{Project, RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
@@ -78,7 +80,7 @@ impl Desk {
         let tenant = match self.books.by_name.get(&order.tenant) {
             Some(tenant) => *tenant,
             None if no_room => return Err(Fail::Answer(Error::DiskFull)),
-            None => self.new_tenant(order)?,
+            None => self.new_tenant(order, now)?,
         };
         if let Some(replayed) = self.replay(tenant, order)? {
             return Ok(replayed);
@@ -95,6 +97,7 @@ impl Desk {
             Aim::Record(command, project) => {
                 self.on_record(tenant, command, project.as_ref(), &order.actor, now)?
             }
+            Aim::Key(command) => self.on_key(tenant, command, &order.actor, now)?,
             Aim::Sweep(_) => unreachable!("a sweep has no tenant"),
         };
         if let Some(request) = &order.request {
@@ -111,16 +114,20 @@ impl Desk {
         Ok(committed)
     }
 
-    /// Only a record makes a tenant, and only if the rules accept it: asking leaves no trace.
-    fn new_tenant(&mut self, order: &Order) -> Result<usize, Fail> {
-        let command = match &order.aim {
-            Aim::Record(command, _) => command,
+    /// Only a record or a key makes a tenant, and only if the rules accept it: asking leaves no
+    /// trace.
+    fn new_tenant(&mut self, order: &Order, now: Timestamp) -> Result<usize, Fail> {
+        match &order.aim {
+            Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command)?),
+            Aim::Key(command) => {
+                drop(decide_key(&self.pen.key_scene(None, command)?, command, now)?);
+            }
             Aim::Next(_) => return Err(Refusal::NothingClaimable.into()),
             Aim::Task(..) | Aim::Birth(..) | Aim::Sweep(_) => {
                 return Err(Refusal::NotFound.into());
             }
-        };
-        decide_record(&RecordScene::default(), command)?;
+        }
+        admit_tenant(self.books.tenants.len())?;
         let key = self.books.tenants.iter().map(|ledger| ledger.key).max().unwrap_or(0) + 1;
         self.pen.tenant(key, order.tenant.as_str())?;
         self.books.add_tenant(key, order.tenant.clone());
@@ -412,13 +419,20 @@ impl Desk {
 
     fn settle_pools(&mut self, tenant: usize, ruling: &Ruling, now: Timestamp) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
-        let mut eased = false;
+        let mut touched = Pools::new();
         for change in &ruling.pools {
             let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
-            let before = pool.clone();
+            touched.entry(change.pool().clone()).or_insert_with(|| pool.clone());
             pool.apply(change);
-            eased |= pool.is_eased_since(&before, now);
-            self.pen.pool(ledger.key, change.pool(), pool)?;
+        }
+        let mut eased = false;
+        for (name, before) in &touched {
+            let pool = &ledger.pools[name];
+            eased |= is_eased(name, Some(before), Some(pool), now);
+            self.pen.pool(ledger.key, name, pool)?;
+            if pool.is_idle() {
+                ledger.pools.remove(name);
+            }
         }
         if eased {
             self.freed.push(Freed::Pools(ledger.id.clone()));

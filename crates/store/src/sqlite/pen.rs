@@ -81,7 +81,7 @@ impl Pen {
     }
 
     /// Runs one statement, inside the batch's transaction.
-    fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
+    pub(super) fn run(&mut self, sql: &str, params: impl rusqlite::Params) -> Sql<()> {
         if !self.open {
             self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             self.open = true;
@@ -280,7 +280,12 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0), int(on.0)])
     }
 
+    /// Writes a pool, or forgets one that says nothing any more.
     pub(super) fn pool(&mut self, tenant: i64, name: &PoolName, pool: &Pool) -> Sql<()> {
+        if pool.is_idle() {
+            let sql = "DELETE FROM pools WHERE tenant = ?1 AND name = ?2";
+            return self.run(sql, params![tenant, json(name)]);
+        }
         self.run(
             "INSERT INTO pools (tenant, name, body) VALUES (?1, ?2, ?3)
              ON CONFLICT (tenant, name) DO UPDATE SET body = excluded.body",

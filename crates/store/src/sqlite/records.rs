@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_domain::ids::{ProjectId, StageName};
-use baton_domain::pool::{Pool, PoolName};
+use baton_domain::pool::{Pool, PoolName, is_eased};
 use baton_domain::project::{RecordCommand, RecordEvent, RecordScene, decide_record};
 use baton_domain::task::Stage;
 use baton_domain::time::Timestamp;
@@ -50,11 +50,20 @@ impl Desk {
             | RecordCommand::LimitPool { .. }
             | RecordCommand::ShutPool { .. } => project,
         };
-        let Some(id) = id else { return RecordScene::default() };
+        let pool = match command {
+            RecordCommand::LimitPool { pool, .. } | RecordCommand::ShutPool { pool, .. } => {
+                ledger.pools.get(pool).cloned()
+            }
+            RecordCommand::PutProject(_) | RecordCommand::RemoveProject => None,
+        };
         let mut scene = RecordScene {
-            project: ledger.projects.get(id).map(|project| (**project).clone()),
+            projects: ledger.projects.len(),
+            pool,
+            pools: ledger.pools.len(),
             ..RecordScene::default()
         };
+        let Some(id) = id else { return scene };
+        scene.project = ledger.projects.get(id).map(|project| (**project).clone());
         for live in ledger.live.values().filter(|live| live.flow.project == *id) {
             scene.live += 1;
             if let Stage::Working(stage) = &live.flow.stage {
@@ -92,6 +101,7 @@ impl Desk {
                 row.shut.clone_from(shut);
                 self.keep_pool(tenant, pool, row, now)?;
             }
+            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
         }
         Ok(())
     }
@@ -114,15 +124,16 @@ impl Desk {
         now: Timestamp,
     ) -> Result<(), Fail> {
         let ledger = &mut self.books.tenants[tenant];
-        self.pen.pool(ledger.key, name, &pool)?;
-        let before = ledger.pools.insert(name.clone(), pool.clone());
-        if before.is_some_and(|before| pool.is_eased_since(&before, now)) {
+        let before = ledger.pools.insert(name.clone(), pool);
+        self.pen.pool(ledger.key, name, &ledger.pools[name])?;
+        ledger.pools.retain(|_, pool| !pool.is_idle());
+        if is_eased(name, before.as_ref(), ledger.pools.get(name), now) {
             self.freed.push(Freed::Pools(ledger.id.clone()));
         }
         Ok(())
     }
 
-    fn write_record_entry(
+    pub(super) fn write_record_entry(
         &mut self,
         tenant: usize,
         events: &[RecordEvent],

@@ -5,14 +5,16 @@ use std::sync::atomic::Ordering;
 
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::inbox::Job;
-use super::{SqliteStore, audit, lists, reads, runs};
+use super::{SqliteStore, audit, keys, lists, reads, runs};
 use crate::chain::Audit;
+use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
@@ -131,6 +133,30 @@ impl Store for SqliteStore {
     ) -> Answer<'a, Told<Stats>> {
         let (tenant, now) = (tenant.clone(), self.clock.now());
         self.read(move |conn| lists::stats(conn, &tenant, project.as_ref(), now))
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        let id = id.clone();
+        self.read(move |conn| keys::key(conn, &id))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| keys::keys(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        let (reply, answer) = oneshot::channel();
+        let pushed = self.inbox.push_uses(uses, reply);
+        Box::pin(async move {
+            pushed?;
+            answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
+        })
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -108,13 +108,21 @@ impl Writer {
         let full = self.gauges.full.load(Ordering::Relaxed);
         let mut fault = self.desk.end_silence(now, full).err();
         let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
-        let mut seals = vec![];
+        let (mut seals, mut notes) = (vec![], vec![]);
         let mut swept = false;
         for work in batch {
             let job = match work {
                 Work::Order(job) => job,
                 Work::Seal(new, reply) => {
-                    seals.push((new, reply));
+                    seals.extend(new);
+                    notes.push(reply);
+                    continue;
+                }
+                Work::Uses(uses, reply) => {
+                    if !full && fault.is_none() {
+                        fault = self.desk.pen.touch_keys(&uses).err();
+                    }
+                    notes.push(reply);
                     continue;
                 }
             };
@@ -132,7 +140,7 @@ impl Writer {
             };
             replies.push((job.reply, answer));
         }
-        for (key, seal) in seals.iter().flat_map(|(new, _)| new) {
+        for (key, seal) in &seals {
             if fault.is_none() {
                 fault = self.desk.pen.seal(*key, seal).err();
             }
@@ -148,13 +156,10 @@ impl Writer {
                 // Whoever waits for work hears of it no later than whoever made it.
                 self.ring();
                 answer(replies);
-                seals.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
+                notes.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
                 self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
             }
-            Err(error) => {
-                let seals = seals.into_iter().map(|(_, reply)| reply).collect();
-                self.recover(error, replies, seals)
-            }
+            Err(error) => self.recover(error, replies, notes),
         }
     }
 
@@ -184,7 +189,7 @@ impl Writer {
         &mut self,
         error: rusqlite::Error,
         replies: Vec<Reply>,
-        seals: Vec<oneshot::Sender<Result<(), Error>>>,
+        notes: Vec<oneshot::Sender<Result<(), Error>>>,
     ) -> Result<(), String> {
         let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
         let undone = self.desk.pen.roll_back();
@@ -199,7 +204,7 @@ impl Writer {
         // Refusals are undone, too: they may rest on what an order before them seemed to do.
         let why = || if survived { Error::DiskFull } else { Error::Unknown(fault.clone()) };
         answer(replies.into_iter().map(|(reply, _)| (reply, Err(why()))).collect());
-        seals.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
+        notes.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
         if !survived {
             return Err(fault);
         }
@@ -251,7 +256,7 @@ fn refuse(inbox: &Inbox, gauges: &Gauges, mut rest: Vec<Work>) {
             let stopped = Error::Stopped(why.clone());
             match work {
                 Work::Order(job) => drop(job.reply.send(Err(stopped))),
-                Work::Seal(_, reply) => drop(reply.send(Err(stopped))),
+                Work::Seal(_, reply) | Work::Uses(_, reply) => drop(reply.send(Err(stopped))),
             }
         }
         rest = inbox.take(BATCH_MAX);

@@ -17,8 +17,8 @@ use baton_testkit::rounds;
 
 use crate::dump::assert_same;
 use crate::words::{
-    block, capability, checkpoint, complete, helper, key, pipeline, principal, project, ready,
-    shut, solo, stage, story, text,
+    account, block, capability, checkpoint, complete, helper, key, pipeline, principal, project,
+    ready, shut, solo, stage, story, text,
 };
 use crate::world::{Grip, World};
 
@@ -116,13 +116,29 @@ pub async fn a_full_holder_is_told_what_it_holds(world: &World) {
     let held = world.claim(&solo("bob")).await.expect("bob holds nothing yet");
     let before = world.dump().await;
     let attempt = AttemptId { task: held.task, number: 1 };
-    let full = Refusal::PoolFull { pool: "holder bob".into(), held: Some(attempt) };
+    let full = Refusal::HolderFull { pool: "holder bob".into(), held: Some(attempt) };
     assert_eq!(world.claim(&solo("bob")).await, Err(full.clone()));
     assert_eq!(world.take(TaskId(2), &solo("bob")).await, Err(full));
     assert_same(&before, &world.dump().await, "a refused claim");
     assert_eq!(world.gets(&solo("eve")).await, Ok(TaskId(2)), "eve is not bob");
     world.agent(&held, complete()).await.expect("bob holds it");
     assert_eq!(world.gets(&solo("bob")).await, NOTHING, "bob may claim again");
+}
+
+pub async fn a_full_account_is_no_lack_of_work(world: &World) {
+    world.limit(PoolName::Account(account("acme")), 1).await;
+    world.queued().await;
+    world.queued().await;
+    let with = |name: &str| Claimant { account: Some(account("acme")), ..solo(name) };
+    world.claim(&with("bob")).await.expect("there is room");
+    let full = Refusal::HolderFull { pool: "account acme".into(), held: None };
+    assert_eq!(world.claim(&with("eve")).await, Err(full));
+    assert_eq!(world.gets(&solo("eve")).await, Ok(TaskId(2)), "by another account she may");
+    let paused = Some(shut(world.now(), None));
+    let pool = PoolName::Account(account("acme"));
+    world.record(RecordCommand::ShutPool { pool, shut: paused }).await;
+    let paused = Refusal::Paused { pool: "account acme".into() };
+    assert_eq!(world.claim(&with("eve")).await, Err(paused));
 }
 
 pub async fn what_others_work_does_not_hide_what_is_behind_it(world: &World) {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, Command, NewTask, Supervisor, Verdict};
+use baton_domain::command::{Agent, Command, NewTask, Person, Supervisor, Verdict};
 use baton_domain::contract::{Artifact, Contract, Finding, Receipt, Submission, Term};
 use baton_domain::ids::{Digest, TaskId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::policy::Policy;
 use baton_domain::refusal::Missing;
 use baton_domain::run::{Block, Death, Idle, Purpose, RunState, Why};
 use baton_domain::task::Ending;
@@ -116,6 +117,23 @@ pub async fn a_rejected_submission_is_queued_again(world: &World) {
     let run = row.flow.run.as_ref().expect("it is tried again");
     assert_eq!((run.word(), run.tally.faults), ("queued", 1));
     assert_eq!(world.claim(&solo("bob")).await.map(|grip| grip.attempt), Ok(3));
+}
+
+pub async fn a_submission_that_was_parked_at_a_cap_is_the_same_when_it_is_unblocked(world: &World) {
+    let policy = Policy { losses_max: 1, ..Policy::default() };
+    let task = world.make(NewTask { policy, ..with_contract() }).await;
+    let grip = world.take(task, &solo("bob")).await.expect("it is queued");
+    world.agent(&grip, everything()).await.expect("nothing is missing");
+    let before = world.idle(task).await;
+    world.claim(&wanting(Wants::Submitted)).await.expect("it waits for that");
+    world.wait(Millis::minutes(5)).await;
+    assert!(matches!(world.idle(task).await, Some(Idle::Blocked(_))), "the cap is reached");
+    world.reopen();
+    world.tell(task, Person::Unblock(text("try it"))).await.expect("a person may");
+    assert_eq!(world.idle(task).await, before);
+    let checker = world.claim(&wanting(Wants::Submitted)).await.expect("it waits for that");
+    world.verdict(&checker, true).await.expect("the checker holds it");
+    assert!(world.row(task).await.flow.ending().is_some());
 }
 
 pub async fn a_checker_that_dies_leaves_the_submission_as_it_was(world: &World) {

@@ -33,7 +33,7 @@ struct Pair {
 /// What a store answered, as text. Of several attempts that a full holder has, any may be named.
 fn told(answer: &Result<Committed, Error>) -> String {
     match answer {
-        Err(Error::Refused(Refusal::PoolFull { pool, held })) => {
+        Err(Error::Refused(Refusal::HolderFull { pool, held })) => {
             format!("{pool} is full, holding: {}", held.is_some())
         }
         Ok(_) | Err(_) => format!("{answer:?}"),
@@ -155,10 +155,12 @@ const EVENTS: &str = "
     DependencyRemoved DependencySettled Woken RunOpened RunFinished Requeued Starved Claimed Began
     Seen Progressed Checkpointed Asked Answered AnswerMarked Spent Submitted Verified Exited
     Stopping Survived AttemptEnded DeathProved ProjectPut ProjectRemoved PoolLimited PoolShut
+    KeyCreated KeyRotated KeyRevoked
 ";
 
 fn words(happened: &Happened) -> Vec<String> {
     let word = |shown: String| {
+        let shown = shown.strip_prefix("Key(").unwrap_or(&shown);
         let end = shown.find(|c: char| !c.is_alphanumeric()).unwrap_or(shown.len());
         shown[..end].to_owned()
     };

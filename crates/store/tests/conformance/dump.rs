@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use baton_domain::ids::TaskId;
 use baton_store::read::PAGE_MAX;
-use baton_store::{Filter, RunFilter, Stats, TaskRow};
+use baton_store::{Filter, KeyFound, RunFilter, Stats, TaskRow};
 
 use crate::world::World;
 
@@ -18,6 +18,10 @@ impl World {
         projects.iter().for_each(|project| line(format!("{tenant} project {project:?}")));
         let pools = store.pools(tenant, None, PAGE_MAX).await.expect("reading works").rows;
         pools.iter().for_each(|row| line(format!("{tenant} pool {row:?}")));
+        for row in self.all_keys(PAGE_MAX).await {
+            let found = store.key(&row.key.id).await.expect("reading works");
+            line(format!("{tenant} key {:?} {:?}", found, found.as_ref().map(secrets)));
+        }
         for row in self.all_tasks().await {
             let id = row.flow.id;
             line(format!("{tenant} {id} {row:?}"));
@@ -54,6 +58,12 @@ impl World {
             }
         }
     }
+}
+
+/// What opens a key, which hides itself from being shown.
+fn secrets(found: &KeyFound) -> Option<([u8; 32], Option<[u8; 32]>)> {
+    let verifiers = found.credential.verifiers.as_ref()?;
+    Some((verifiers.current.0, verifiers.former.map(|(former, _)| former.0)))
 }
 
 /// Points at the first line in which two dumps differ.

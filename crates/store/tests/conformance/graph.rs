@@ -11,6 +11,7 @@ use baton_domain::project::Project;
 use baton_domain::run::Why;
 use baton_domain::task::{Ending, Hold, Impediment, Kind, Stage, Wait};
 use baton_domain::time::Millis;
+use baton_domain::view::Need;
 use baton_store::order::Swept;
 use baton_store::read::{About, Happened};
 
@@ -209,6 +210,24 @@ pub async fn a_circle_is_refused(world: &World) {
     world.tell(one, turned).await.expect("there is no circle any more");
 }
 
+pub async fn a_circle_through_the_children_of_an_epic_is_refused(world: &World) {
+    let epic = world.make(NewTask { kind: Kind::Epic, ..story("epic") }).await;
+    let inner = NewTask { kind: Kind::Epic, parent: Some(epic), ..story("inner") };
+    let inner = world.make(inner).await;
+    let child = world.make(NewTask { parent: Some(inner), ..story("child") }).await;
+    let (near, far) = (world.make(story("near")).await, world.make(story("far")).await);
+    let depend = |task, on| world.tell(task, Person::Depend { on, wait: true });
+    depend(child, near).await.expect("there is no circle yet");
+    depend(near, far).await.expect("there is no circle yet");
+    for on in [epic, inner, child] {
+        assert_eq!(depend(far, on).await.err(), Some(Refusal::Cycle { on }), "{on}");
+    }
+    world.reopen();
+    assert_eq!(depend(far, epic).await.err(), Some(Refusal::Cycle { on: epic }));
+    world.tell(child, abandon()).await.expect("a person may abandon");
+    depend(far, epic).await.expect("the child waits for nothing any more");
+}
+
 pub async fn racing_edges_never_close_a_circle(world: &World) {
     for _ in 0..8 {
         let mut ring = vec![];
@@ -258,10 +277,8 @@ pub async fn an_epic_is_done_with_its_children(world: &World) {
     let epic = world.make(NewTask { kind: Kind::Epic, ..story("epic") }).await;
     let child = || NewTask { parent: Some(epic), ..ready("child") };
     let (one, two) = (world.make(child()).await, world.make(child()).await);
-    let gone = world.make(child()).await;
     let waiting = world.make(after(&[epic])).await;
     world.finish(one).await;
-    world.tell(gone, abandon()).await.expect("a person may abandon");
     world.sweep().await;
     assert_eq!(world.row(epic).await.flow.ending(), None, "one child is open");
     world.finish(two).await;
@@ -273,12 +290,27 @@ pub async fn an_epic_is_done_with_its_children(world: &World) {
     assert_eq!(world.times(epic, ended).await, 1);
 }
 
-pub async fn an_epic_without_a_child_that_was_done_stays_open(world: &World) {
+pub async fn an_epic_with_a_child_that_was_not_done_asks_a_person(world: &World) {
     let epic = world.make(NewTask { kind: Kind::Epic, ..story("epic") }).await;
-    let child = world.make(NewTask { parent: Some(epic), ..ready("child") }).await;
-    world.tell(child, abandon()).await.expect("a person may abandon");
-    assert_eq!(world.sweep().await, owed(1));
-    assert_eq!(world.row(epic).await.flow.ending(), None);
+    let child = || NewTask { parent: Some(epic), ..ready("child") };
+    let (one, gone) = (world.make(child()).await, world.make(child()).await);
+    let waiting = world.make(after(&[epic])).await;
+    world.finish(one).await;
+    world.tell(gone, abandon()).await.expect("a person may abandon");
+    assert_eq!(world.sweep().await, owed(2));
+    let needs = || async { world.row(epic).await.flow.needs(world.now()) };
+    assert_eq!(needs().await, [Need::ChildrenUndone], "and it stays open");
+    let another = world.make(child()).await;
+    assert_eq!(world.sweep().await, owed(1), "a child was added");
+    assert_eq!(needs().await, []);
+    world.tell(another, abandon()).await.expect("a person may abandon");
+    world.sweep().await;
+    assert_eq!(needs().await, [Need::ChildrenUndone]);
+    let enough = Ending::Done { verified: false };
+    world.tell(epic, Person::Close(enough.clone())).await.expect("a person may say so");
+    assert_eq!(world.row(epic).await.flow.ending(), Some(&enough));
+    world.sweep().await;
+    assert_eq!(world.row(waiting).await.flow.impediment(), None);
 }
 
 pub async fn whoever_made_a_task_is_woken_by_its_end(world: &World) {

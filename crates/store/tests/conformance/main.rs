@@ -9,6 +9,7 @@ mod differential;
 mod dump;
 mod entries;
 mod graph;
+mod keys;
 mod laws;
 mod leases;
 mod pools;
@@ -79,6 +80,7 @@ macro_rules! conformance {
                     of_two_pick_ups_of_a_blocked_run_one_wins
                     a_key_limit_is_never_exceeded
                     a_full_holder_is_told_what_it_holds
+                    a_full_account_is_no_lack_of_work
                     what_others_work_does_not_hide_what_is_behind_it
                     a_lane_is_first_in_first_out
                     priority_is_a_head_start_and_age_wins_in_the_end
@@ -96,6 +98,10 @@ macro_rules! conformance {
                     a_pause_set_later_counts_what_is_taken_already
                     a_changed_limit_never_leaks_a_slot
                     money_that_was_spent_stays_spent
+                    money_that_nobody_has_stops_its_spender_and_every_claim
+                    a_limit_that_is_so_already_leaves_no_entry
+                    a_pool_that_limits_nothing_is_forgotten_once_nothing_is_taken
+                    there_are_only_so_many_pools_and_projects
                     every_way_to_end_gives_back_what_was_taken
                     pools_are_conserved_whatever_happens;
                 leases:
@@ -135,6 +141,7 @@ macro_rules! conformance {
                     a_refused_completion_lists_all_that_is_missing_and_changes_nothing
                     a_submission_is_done_once_somebody_else_has_checked_it
                     a_rejected_submission_is_queued_again
+                    a_submission_that_was_parked_at_a_cap_is_the_same_when_it_is_unblocked
                     a_checker_that_dies_leaves_the_submission_as_it_was
                     a_supervised_completion_is_checked_under_its_own_lease
                     a_probe_returns_to_the_same_block_or_frees_the_run;
@@ -147,11 +154,12 @@ macro_rules! conformance {
                     only_what_was_done_satisfies
                     what_is_done_already_is_met_at_once
                     a_circle_is_refused
+                    a_circle_through_the_children_of_an_epic_is_refused
                     racing_edges_never_close_a_circle
                     a_dependency_stays_inside_its_project
                     a_run_blocked_by_a_task_goes_on_when_that_is_done
                     an_epic_is_done_with_its_children
-                    an_epic_without_a_child_that_was_done_stays_open
+                    an_epic_with_a_child_that_was_not_done_asks_a_person
                     whoever_made_a_task_is_woken_by_its_end
                     an_ended_task_is_told_nothing
                     an_ended_task_waits_for_nothing
@@ -193,6 +201,17 @@ macro_rules! conformance {
                     a_shorter_keeping_time_counts_for_what_ended_before
                     every_pool_order_is_an_entry
                     whatever_becomes_claimable_rings_the_bell;
+                keys:
+                    a_key_reads_as_it_was_made
+                    a_key_is_found_by_its_id_alone_and_tells_its_tenant
+                    an_id_is_given_once_over_all_tenants
+                    an_exchanged_secret_is_kept_with_the_one_before
+                    revoking_a_key_takes_along_what_it_made
+                    keys_come_in_pages
+                    a_use_leaves_no_entry_and_never_goes_back
+                    a_repeated_creation_is_carried_out_once
+                    a_refused_key_leaves_no_trace
+                    there_are_only_so_many_tenants;
             }
         }
     };

@@ -4,18 +4,20 @@ use baton_domain::Refusal;
 use baton_domain::command::{Agent, NewTask, Person, Supervisor};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Claimant;
+use baton_domain::limits::{POOLS_MAX, PROJECTS_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::RecordCommand;
 use baton_domain::run::{Death, Why};
 use baton_domain::task::Kind;
 use baton_domain::time::Millis;
+use baton_store::{Aim, TaskRow};
 use baton_testkit::chance::Chance;
 use baton_testkit::rounds;
 
 use crate::words::{
-    account, block, complete, key, principal, project, ready, shut, solo, stage, story, text,
-    worker,
+    account, block, complete, key, pipeline, principal, project, ready, shut, solo, stage, story,
+    text, worker,
 };
 use crate::world::World;
 
@@ -78,19 +80,102 @@ pub async fn money_that_was_spent_stays_spent(world: &World) {
     world.limit(PoolName::Budget(epic), 100).await;
     let grip = world.claim(&solo("bob")).await.expect("there is money for one");
     assert_eq!(world.claim(&solo("eve")).await, Err(Refusal::NothingClaimable));
-    world.supervisor(&grip, Supervisor::Spend { micros: 30 }).await.expect("bob holds it");
+    world.supervisor(&grip, Supervisor::Spend { total_micros: 30 }).await.expect("bob holds it");
     world.agent(&grip, complete()).await.expect("bob holds it");
     let pool = Pool { limit: Some(100), settled: 30, ..Pool::default() };
     assert_eq!(world.pool(&PoolName::Budget(epic)).await, Some(pool));
     let grip = world.claim(&solo("bob")).await.expect("there is money for one more");
-    world.supervisor(&grip, Supervisor::Spend { micros: 20 }).await.expect("bob holds it");
+    world.supervisor(&grip, Supervisor::Spend { total_micros: 20 }).await.expect("bob holds it");
     world.agent(&grip, complete()).await.expect("bob holds it");
     let last = world.take(TaskId(4), &solo("bob")).await;
-    let full = Refusal::PoolFull { pool: format!("budget {epic}"), held: None };
+    let full = Refusal::PoolFull { pool: format!("budget {epic}") };
     assert_eq!(last.err(), Some(full), "50 is less than the 60 that it reserves");
-    let late = world.supervisor(&grip, Supervisor::Spend { micros: 7 }).await;
-    late.expect("what was spent is settled even late");
-    assert_eq!(world.pool(&PoolName::Budget(epic)).await.map(|pool| pool.settled), Some(57));
+    for _ in 0..2 {
+        let late = world.supervisor(&grip, Supervisor::Spend { total_micros: 27 }).await;
+        late.expect("what was spent is settled even late");
+        let pool = world.pool(&PoolName::Budget(epic)).await;
+        assert_eq!(pool.map(|pool| pool.settled), Some(57), "and once");
+    }
+}
+
+pub async fn money_that_nobody_has_stops_its_spender_and_every_claim(world: &World) {
+    let epic = world.make(NewTask { kind: Kind::Epic, ..story("epic") }).await;
+    let budget = PoolName::Budget(epic);
+    let (one, two) = (NewTask { parent: Some(epic), ..ready("one") }, ready("elsewhere"));
+    let (one, next) = (world.make(one.clone()).await, world.make(one).await);
+    let free = world.make(two).await;
+    world.limit(budget.clone(), 100).await;
+    let grip = world.take(one, &worker("bob")).await.expect("there is money");
+    for total_micros in [60, 60, 130] {
+        world.supervisor(&grip, Supervisor::Spend { total_micros }).await.expect("bob holds it");
+    }
+    let pool = Pool { limit: Some(100), settled: 130, ..Pool::default() };
+    assert_eq!(world.pool(&budget).await, Some(pool.clone()), "at once, and once");
+    let word = |row: TaskRow| row.flow.run.as_ref().map(|run| run.word());
+    assert_eq!(word(world.row(one).await), Some("stopping"));
+    let got = world.claim(&solo("eve")).await.map(|grip| grip.task);
+    assert_eq!(got, Ok(free), "the next one of the tree must wait");
+    world.reopen();
+    let dead = Supervisor::Stopped { death: Death::Cgroup, survivor: false };
+    world.supervisor(&grip, dead).await.expect("death is proved");
+    assert_eq!(word(world.row(one).await), Some("blocked"));
+    assert_eq!(world.pool(&budget).await, Some(pool));
+    world.limit(budget, 200).await;
+    assert_eq!(world.claim(&solo("eve")).await.map(|grip| grip.task), Ok(next));
+}
+
+pub async fn a_limit_that_is_so_already_leaves_no_entry(world: &World) {
+    let shut = Some(shut(world.now(), None));
+    for command in [
+        RecordCommand::LimitPool { pool: coding(), limit: Some(2) },
+        RecordCommand::ShutPool { pool: coding(), shut },
+        RecordCommand::ShutPool { pool: coding(), shut: None },
+        RecordCommand::LimitPool { pool: coding(), limit: None },
+    ] {
+        assert!(world.record(command.clone()).await.position.is_some(), "{command:?}");
+        world.silence(Millis::seconds(1));
+        assert_eq!(world.record(command.clone()).await.position, None, "{command:?}");
+    }
+}
+
+pub async fn a_pool_that_limits_nothing_is_forgotten_once_nothing_is_taken(world: &World) {
+    let lift = || world.record(RecordCommand::LimitPool { pool: coding(), limit: None });
+    world.limit(coding(), 2).await;
+    lift().await;
+    assert_eq!(world.pool(&coding()).await, None, "nothing was taken");
+    world.limit(coding(), 2).await;
+    world.queued().await;
+    let grip = world.claim(&solo("bob")).await.expect("there is room");
+    lift().await;
+    assert_eq!(world.pool(&coding()).await.map(|pool| pool.used), Some(1));
+    world.agent(&grip, complete()).await.expect("bob holds it");
+    assert_eq!(world.pool(&coding()).await, None, "it was given back");
+    world.reopen();
+    assert_eq!(world.pool(&coding()).await, None);
+}
+
+pub async fn there_are_only_so_many_pools_and_projects(world: &World) {
+    let limit = |count: usize| RecordCommand::LimitPool {
+        pool: PoolName::Holder(principal(&format!("agent-{count}"))),
+        limit: Some(1),
+    };
+    let put = |count: usize| {
+        RecordCommand::PutProject(pipeline(&format!("project-{count}"), &["coding"]))
+    };
+    let ask = |command| world.ask(Aim::Record(command, None));
+    for count in 0..POOLS_MAX {
+        ask(limit(count)).await.expect("there is a place");
+    }
+    assert_eq!(ask(limit(POOLS_MAX)).await.err(), Some(Refusal::full("pools", POOLS_MAX)));
+    let lift =
+        RecordCommand::LimitPool { pool: PoolName::Holder(principal("agent-0")), limit: None };
+    ask(lift).await.expect("a pool may always go");
+    ask(limit(POOLS_MAX)).await.expect("and another take its place");
+    for count in 1..PROJECTS_MAX {
+        ask(put(count)).await.expect("there is a place");
+    }
+    let full = Refusal::full("projects", PROJECTS_MAX);
+    assert_eq!(ask(put(PROJECTS_MAX)).await.err(), Some(full));
 }
 
 pub async fn every_way_to_end_gives_back_what_was_taken(world: &World) {

@@ -173,7 +173,7 @@ pub async fn whatever_becomes_claimable_rings_the_bell(world: &World) {
     world.agent(&grip, complete()).await.expect_err("bob comes late");
     assert_eq!(world.rung().await, [], "a refusal frees nothing");
     world.limit(coding.clone(), 2).await;
-    assert_eq!(world.rung().await, [pools()], "there is more room");
+    assert_eq!(world.rung().await, [], "there was room before");
     let until = Some(world.now() + Millis::seconds(3));
     let pause = shut(world.now(), until);
     world.record(RecordCommand::ShutPool { pool: coding, shut: Some(pause) }).await;

@@ -177,7 +177,8 @@ impl Script {
                 let task = self.task();
                 Aim::Task(task, vec![Command::Person(self.person(task))])
             }
-            _ => self.record(),
+            95..98 => self.record(),
+            _ => self.key(),
         }
     }
 

@@ -124,7 +124,7 @@ impl Script {
             0..4 => Supervisor::Renew { lease: None },
             4 => Supervisor::Renew { lease: Some(Millis::seconds(self.chance.below(40))) },
             5 | 6 => Supervisor::Report(*self.chance.pick(&sights)),
-            7 => Supervisor::Spend { micros: self.chance.below(50) },
+            7 => Supervisor::Spend { total_micros: self.chance.below(50) },
             8 => Supervisor::TimedOut(Deadline::StreamIdle),
             9 => Supervisor::Exited,
             10..13 => {

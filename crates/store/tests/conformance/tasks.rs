@@ -45,7 +45,7 @@ fn rich(parent: TaskId, on: TaskId) -> NewTask {
         contract: Some((contract, digest('c'))),
         needs_approval: true,
         start_in: Some(stage("coding")),
-        start_at: Some(baton_domain::time::Timestamp(1_900_000_000_123)),
+        start_at: Some(baton_domain::time::Timestamp(1_800_000_600_123)),
         ..story("Everything is chosen")
     }
 }

@@ -66,27 +66,7 @@ pub fn pipeline(name: &str, stages: &[&str]) -> Project {
 
 /// A story in the backlog of project `web`.
 pub fn story(title: &str) -> NewTask {
-    NewTask {
-        project: project("web"),
-        creator: principal("ann"),
-        creator_task: None,
-        title: text(title),
-        body: None,
-        kind: Default::default(),
-        priority: Priority::Normal,
-        labels: Default::default(),
-        parent: None,
-        depends_on: Default::default(),
-        assignee: None,
-        capabilities: Default::default(),
-        key: None,
-        policy: Default::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
-        start_in: None,
-        start_at: None,
-    }
+    NewTask::new(project("web"), principal("ann"), text(title))
 }
 
 /// A story whose run waits for a holder at once.

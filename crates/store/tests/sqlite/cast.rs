@@ -8,10 +8,9 @@ use baton_domain::ids::{
     Digest, LineId, Nonce, PrincipalId, ProjectId, StageName, TaskId, TenantId,
 };
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::{Mode, Why};
-use baton_domain::task::{Ending, Kind, Priority};
+use baton_domain::task::{Ending, Priority};
 use baton_domain::text::Text;
 use baton_domain::time::Millis;
 use baton_store::order::{Actor, Aim, Kind as Caller, Order, Request};
@@ -90,27 +89,7 @@ pub fn put(tenant: &TenantId, project: Project) -> Order {
 
 /// A task that starts in the first stage.
 pub fn new_task(title: &str) -> NewTask {
-    NewTask {
-        project: web(),
-        creator: principal("ann"),
-        creator_task: None,
-        title: text(title),
-        body: None,
-        kind: Kind::Story,
-        priority: Priority::Normal,
-        labels: BTreeSet::new(),
-        parent: None,
-        depends_on: BTreeSet::new(),
-        assignee: None,
-        capabilities: BTreeSet::new(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
-        start_in: Some(stage(CODING)),
-        start_at: None,
-    }
+    NewTask { start_in: Some(stage(CODING)), ..NewTask::new(web(), principal("ann"), text(title)) }
 }
 
 pub fn contract() -> (Contract, Digest) {

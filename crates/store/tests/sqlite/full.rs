@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use baton_domain::ids::TaskId;
+use baton_domain::ids::{KeyName, PrincipalId, TaskId};
+use baton_domain::key::{KeyCommand, KeyId, Kind, NewKey, Verifier};
 use baton_domain::refusal::Refusal;
+use baton_domain::text::Text;
 use baton_domain::time::Millis;
 use baton_store::clock::ManualClock;
 use baton_store::order::Order;
 use baton_store::sqlite::SqliteStore;
-use baton_store::{Certainty, Error, Store};
+use baton_store::{Aim, Certainty, Clock, Error, Store};
 use baton_testkit::disk::{Disk, Fault};
 
 use crate::cast::{
@@ -102,6 +104,36 @@ fn below_the_watermark_new_work_is_refused_and_ends_are_accepted() {
     scene.free(u64::MAX);
     scene.ask(birth(&local(), new_task("more"))).expect("there is room again");
     assert!(!scene.is_full());
+}
+
+#[test]
+fn a_key_can_be_revoked_while_the_disk_is_full_and_its_use_is_not_noted() {
+    let scene = scene();
+    let now = scene.clock.now();
+    let id = |digit: &str| KeyId::new(&digit.repeat(12)).expect("twelve digits");
+    let of_keys = |command| Order { aim: Aim::Key(command), ..put(&local(), short_project()) };
+    let create = |digit: &str| {
+        of_keys(KeyCommand::Create(Box::new(NewKey {
+            id: id(digit),
+            name: KeyName::new(digit).expect("a digit is a name"),
+            principal: PrincipalId::new("ann").expect("a plain word is a name"),
+            kind: Kind::Person,
+            scopes: ["key:admin".parse().expect("it is well-formed")].into(),
+            by: None,
+            expires_at: now + Millis::hours(1),
+            verifier: Verifier([7; 32]),
+            first: false,
+        })))
+    };
+    scene.ask(create("1")).expect("there is room");
+    scene.free(1);
+    is_refused_for_want_of_room(scene.ask(create("2")));
+    wait(scene.store.touch_keys(vec![(id("1"), now)])).expect("it is dropped in silence");
+    let reason = Text::new("reason", "it leaked").expect("plain words are a text");
+    let revoke = KeyCommand::Revoke { key: id("1"), by: None, reason };
+    scene.ask(of_keys(revoke)).expect("a leaked key must die");
+    let found = wait(scene.store.key(&id("1"))).expect("it reads").expect("it is there");
+    assert_eq!((found.credential.verifiers, found.used_at), (None, None));
 }
 
 #[test]

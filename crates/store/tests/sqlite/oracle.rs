@@ -8,6 +8,7 @@ use baton_domain::event::Event;
 use baton_domain::history::{Record, records};
 use baton_domain::pool::{Pool, PoolMove, PoolName, Pools, Take};
 use baton_domain::project::RecordEvent;
+use baton_domain::run::Held;
 use baton_domain::task::{Flow, Stage, Task};
 use baton_domain::time::Timestamp;
 use baton_store::chain::{Hash, ROOT};
@@ -192,22 +193,27 @@ impl Fold {
         if let Event::Claimed { takes, .. } = event {
             takes.iter().for_each(|take| self.move_pool(&PoolMove::Take(take.clone())));
         }
-        let mut spent = 0;
         if let (Event::AttemptEnded { .. }, Some(held)) = (event, held) {
             for take in &held.takes {
                 self.move_pool(&PoolMove::Return { take: take.clone(), spent: 0 });
             }
-            spent = held.spent_micros;
-        }
-        // Who spends after the end of the attempt is settled at once.
-        if let Event::Spent { attempt, micros } = event
-            && held.is_none_or(|held| held.attempt != *attempt)
-        {
-            spent = *micros;
         }
         for pool in after.budgets() {
+            let spent = match (event, held) {
+                // What goes beyond the reservation is gone at once, and the rest at the end.
+                (Event::Spent { attempt, micros }, Some(held)) if held.attempt == *attempt => {
+                    let over = |spent: u64| spent.saturating_sub(reserved(held, &pool));
+                    over(held.spent_micros + micros) - over(held.spent_micros)
+                }
+                (Event::Spent { micros, .. }, _) => *micros,
+                (Event::AttemptEnded { .. }, Some(held)) => {
+                    held.spent_micros.min(reserved(held, &pool))
+                }
+                _ => 0,
+            };
             self.move_pool(&PoolMove::Return { take: Take { pool, amount: 0 }, spent });
         }
+        self.pools.retain(|_, pool| !pool.is_idle());
     }
 
     fn move_pool(&mut self, change: &PoolMove) {
@@ -226,7 +232,9 @@ impl Fold {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut.clone_from(shut),
+            RecordEvent::Key(_) => unreachable!("no script makes keys"),
         }
+        self.pools.retain(|_, pool| !pool.is_idle());
     }
 
     fn pool(&mut self, name: &PoolName) -> &mut Pool {
@@ -240,6 +248,10 @@ impl Fold {
         let takes = flows.filter_map(|flow| flow.run.as_ref()?.held()).flat_map(|held| &held.takes);
         takes.filter(|take| take.pool == *pool).map(|take| take.amount).sum()
     }
+}
+
+fn reserved(held: &Held, pool: &PoolName) -> u64 {
+    held.takes.iter().filter(|take| take.pool == *pool).map(|take| take.amount).sum()
 }
 
 /// Rows of a database as bytes, column after column.

@@ -240,7 +240,7 @@ impl Script {
 
     fn watched(&mut self) -> Supervisor {
         match self.chance.below(8) {
-            0 => Supervisor::Spend { micros: 3 },
+            0 => Supervisor::Spend { total_micros: 3 },
             1 => Supervisor::Exited,
             2 => Supervisor::TimedOut(Deadline::StreamIdle),
             3 => Supervisor::Stopped { death: Death::Cgroup, survivor: false },
@@ -336,6 +336,7 @@ fn word(order: &Order) -> &'static str {
         Aim::Birth(..) => "birth",
         Aim::Next(_) => "claim",
         Aim::Record(..) => "record",
+        Aim::Key(_) => "key",
         Aim::Sweep(_) => "sweep",
         Aim::Task(_, commands) => match commands.first() {
             Some(Command::Supervisor(_, Supervisor::Renew { .. })) => "renew",

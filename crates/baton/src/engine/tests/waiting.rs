@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_domain::ids::Account;
 use baton_domain::pool::{PoolName, Shut};
 use baton_domain::project::RecordCommand;
 use baton_domain::time::Millis;
@@ -114,6 +115,32 @@ async fn a_holder_without_a_free_slot_leaves_the_work_to_the_next() {
     until_waiting(&world, 1).await;
     world.complete(&held).await.expect("it holds the run");
     busy.await.expect("it does not panic").expect("it has a free slot");
+    assert_eq!(world.engine.waiters().wakes().count(Wake::Poll), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claimer_whose_account_is_full_leaves_the_work_to_the_next() {
+    let world = World::new().await;
+    let acme = Account::new("acme").expect("a plain word is a name");
+    limit(&world, PoolName::Account(acme.clone()), Some(1)).await;
+    let by_account = |holder: &str| {
+        let mut wish = wish(holder, WAIT);
+        wish.claimant.account = Some(acme.clone());
+        let engine = Arc::clone(&world.engine);
+        tokio::spawn(async move { engine.claim(wish).await })
+    };
+    world.create("one").await;
+    let held = by_account("first").await.expect("it does not panic").expect("there is one");
+    let busy = by_account("second");
+    until_waiting(&world, 1).await;
+    let free = wait(&world, "free");
+    until_waiting(&world, 2).await;
+    world.create("two").await;
+    free.await.expect("it does not panic").expect("the full account left it");
+    world.create("three").await;
+    until_waiting(&world, 1).await;
+    world.complete(&held).await.expect("it holds the run");
+    busy.await.expect("it does not panic").expect("its account has room");
     assert_eq!(world.engine.waiters().wakes().count(Wake::Poll), 0);
 }
 

@@ -8,12 +8,12 @@ use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
 use baton_domain::history::Record;
 use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
+use baton_domain::key::KeyId;
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
 use baton_domain::pool::PoolName;
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
-use baton_domain::task::{Kind as TaskKind, Priority};
+use baton_domain::task::Priority;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::chain::Audit;
@@ -21,7 +21,8 @@ use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
     Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
-    Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
+    KeyFound, KeyRow, Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
+    TaskRow, Told,
 };
 
 use crate::chance::SeededChance;
@@ -194,25 +195,8 @@ pub(crate) fn project() -> Project {
 
 fn new_task(title: &str) -> NewTask {
     NewTask {
-        project: project().id,
-        creator: name("ann"),
-        creator_task: None,
-        title: text(title),
-        body: None,
-        kind: TaskKind::Story,
-        priority: Priority::Normal,
-        labels: [].into(),
-        parent: None,
-        depends_on: [].into(),
-        assignee: None,
-        capabilities: [].into(),
-        key: None,
-        policy: Policy::default(),
-        contract: None,
-        draft: false,
-        needs_approval: false,
         start_in: Some(StageName::new("coding").expect("a plain word is a name")),
-        start_at: None,
+        ..NewTask::new(project().id, name("ann"), text(title))
     }
 }
 
@@ -328,6 +312,26 @@ impl Store for Flawed {
         project: Option<ProjectId>,
     ) -> Answer<'a, Told<Stats>> {
         self.model.stats(tenant, project)
+    }
+
+    fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        Box::pin(async move {
+            self.flaws.strike().await?;
+            self.model.key(id).await
+        })
+    }
+
+    fn keys<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<KeyId>,
+        count_max: usize,
+    ) -> Answer<'a, Page<KeyRow>> {
+        self.model.keys(tenant, after, count_max)
+    }
+
+    fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
+        self.model.touch_keys(uses)
     }
 
     fn health(&self) -> Answer<'_, Health> {

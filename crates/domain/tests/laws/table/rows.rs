@@ -171,7 +171,7 @@ pub fn supervisors() -> Vec<Row> {
     vec![
         row("renew", |c| supervisor(c, Supervisor::Renew { lease: None })),
         row("report", |c| supervisor(c, Supervisor::Report(Sight::Streaming))),
-        row("spend", |c| supervisor(c, Supervisor::Spend { micros: 5 })),
+        row("spend", |c| supervisor(c, Supervisor::Spend { total_micros: 5 })),
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
         row("timed out, input", |c| supervisor(c, Supervisor::TimedOut(Deadline::UserInput))),
         row("exited", |c| supervisor(c, Supervisor::Exited)),
@@ -195,7 +195,7 @@ pub fn supervisors() -> Vec<Row> {
         later("expired: proof", Millis::hours(25), |c| supervisor(c, proved())),
         row("nobody: spend", |_| {
             let nobody = Proof::Token { attempt: 0, nonce: Nonce(0) };
-            Command::Supervisor(nobody, Supervisor::Spend { micros: 5 })
+            Command::Supervisor(nobody, Supervisor::Spend { total_micros: 5 })
         }),
         lines("verdict, holds", |c| Command::Verifier(c.proof(), verdict(true, c.world.now))),
         lines("verdict, fails", |c| Command::Verifier(c.proof(), verdict(false, c.world.now))),

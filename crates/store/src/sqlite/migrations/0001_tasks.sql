@@ -106,6 +106,20 @@ CREATE TABLE pools (
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 
+-- What opens a key stands beside its body, which may be shown; a revoked key is opened by nothing.
+CREATE TABLE keys (
+    tenant       INTEGER NOT NULL REFERENCES tenants (id),
+    id           TEXT NOT NULL,
+    body         TEXT NOT NULL,
+    verifier     BLOB,
+    former       BLOB, -- the one before, for a while after an exchange
+    former_until INTEGER,
+    used_at      INTEGER,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+-- A caller shows the id of its key before anybody knows whose it is.
+CREATE UNIQUE INDEX keys_by_id ON keys (id);
+
 CREATE TABLE reactions (
     id     INTEGER PRIMARY KEY,
     tenant INTEGER NOT NULL,

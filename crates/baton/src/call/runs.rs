@@ -1,0 +1,137 @@
+//! The short ways for whoever holds a run, or looks at one.
+
+use baton_domain::Refusal;
+use baton_domain::command::{Agent, Command, Supervisor};
+use baton_domain::ids::{RunId, TaskId};
+use baton_domain::run::Held;
+use baton_domain::task::Flow;
+use baton_store::read::RunFull;
+use baton_store::{Aim, Cursor, Order, TaskRow};
+
+use super::{Call, Done};
+use crate::problem::Problem;
+use crate::shape::RunRef;
+use crate::tokens::Speaker;
+
+impl Call {
+    /// What the agent of an attempt says at once, with its proof: all of it, or nothing.
+    pub async fn as_agent_all(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Vec<Agent>,
+    ) -> Result<Done, Problem> {
+        let (task, commands) = self.agent_commands(run, attempt, says)?;
+        self.on_task(task, commands).await.map_err(fenced)
+    }
+
+    /// The same without the key of the request: for what is said again and again while a request
+    /// lasts, and is as good said twice.
+    pub async fn as_agent_again(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Agent,
+    ) -> Result<Done, Problem> {
+        let (task, commands) = self.agent_commands(run, attempt, vec![says])?;
+        self.again(Aim::Task(task, commands)).await.map_err(fenced)
+    }
+
+    /// What a supervisor says again and again, without the key of the request.
+    pub async fn as_supervisor_again(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Supervisor,
+    ) -> Result<Done, Problem> {
+        let (task, command) = self.supervisor_command(run, attempt, says)?;
+        self.again(Aim::Task(task, vec![self.expect(run), command])).await.map_err(fenced)
+    }
+
+    async fn again(&self, aim: Aim) -> Result<Done, Problem> {
+        self.carry_out(Order { request: None, ..self.order(aim) }).await
+    }
+
+    fn agent_commands(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Vec<Agent>,
+    ) -> Result<(TaskId, Vec<Command>), Problem> {
+        let task = self.task_of(run)?;
+        let pass = self.pass_for(task)?;
+        let mut commands = vec![self.expect(run)];
+        for says in says {
+            commands.push(match pass {
+                Some(pass) => pass.agent(says)?,
+                None => Command::Agent(self.proof(attempt)?, says),
+            });
+        }
+        Ok((task, commands))
+    }
+
+    pub(super) fn supervisor_command(
+        &self,
+        run: RunRef,
+        attempt: Option<u32>,
+        says: Supervisor,
+    ) -> Result<(TaskId, Command), Problem> {
+        let task = self.task_of(run)?;
+        let command = match self.pass_for(task)? {
+            Some(pass) => pass.supervisor(says)?,
+            None => Command::Supervisor(self.proof(attempt)?, says),
+        };
+        Ok((task, command))
+    }
+
+    /// The attempt that the caller says it is, if that one holds the run. It still has to prove
+    /// it with whatever it says.
+    #[must_use]
+    pub fn held<'a>(&self, flow: &'a Flow, attempt: Option<u32>) -> Option<&'a Held> {
+        let shown = self.envelope.pass.as_ref().filter(|pass| pass.task == flow.id);
+        let own = shown.map(|pass| pass.proof().attempt()).or(attempt)?;
+        let held = flow.run.as_ref()?.held()?;
+        let proved = shown.is_some() || held.holder == self.caller.principal;
+        (held.attempt == own && proved).then_some(held)
+    }
+
+    /// Whether what an agent says may come from the caller: a supervisor's token is for others.
+    #[must_use]
+    pub fn is_agent(&self) -> bool {
+        self.envelope.pass.as_ref().is_none_or(|pass| match pass.speaker {
+            Speaker::Agent | Speaker::Solo => true,
+            Speaker::Supervisor => false,
+        })
+    }
+
+    /// A task of the caller's tenant, and where to follow the events from.
+    pub async fn told(&self, id: TaskId) -> Result<(TaskRow, Cursor), Problem> {
+        let told = self.look_at(id).await?;
+        Ok((told.what, self.cursor(told.as_of)))
+    }
+
+    /// A run of the caller's tenant.
+    pub async fn run(&self, id: RunId) -> Result<RunFull, Problem> {
+        let told = self.engine.run(&self.caller.tenant, id).await?;
+        told.what.ok_or_else(Problem::not_found)
+    }
+
+    /// The run that is meant: of a task the live one, or else the one that finished last.
+    pub fn run_of(&self, run: RunRef, flow: &Flow) -> Result<RunId, Problem> {
+        if let RunRef::Run(run) = run {
+            return Ok(run);
+        }
+        let live = flow.run.as_ref().map(|run| run.number);
+        let number = live.or_else(|| flow.last.as_ref().map(|last| last.number));
+        let number = number.ok_or(Refusal::NoRun)?;
+        Ok(RunId { task: flow.id, number })
+    }
+}
+
+/// Whoever names a run that is not live cannot hold it.
+fn fenced(problem: Problem) -> Problem {
+    match problem.code() {
+        "run_changed" => Refusal::LeaseLost.into(),
+        _ => problem,
+    }
+}

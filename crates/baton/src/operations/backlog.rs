@@ -1,0 +1,57 @@
+//! The backlog: what is not begun. `task move` begins it.
+
+use baton_domain::ids::{Label, PrincipalId, ProjectId, TaskId};
+use baton_store::Filter;
+use baton_store::read::Column;
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, record};
+
+use super::task::Tasks;
+
+record! {
+    /// Which tasks of the backlog.
+    pub struct List {
+        /// Of this project.
+        project: Option<ProjectId>,
+        /// With this label.
+        label: Option<Label>,
+        /// For this principal.
+        assignee: Option<PrincipalId>,
+        /// After this one.
+        after: Option<TaskId>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "backlog",
+        verb: "list",
+        summary: "List tasks that are not begun",
+        method: Method::Get,
+        path: "/v1/backlog",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "badge", "stage", "title"],
+    };
+
+    type Answer = Tasks;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Tasks>, Problem> {
+        let filter = Filter {
+            project: self.project,
+            stage: Some(Column::Backlog),
+            label: self.label,
+            assignee: self.assignee,
+            after: self.after,
+            count_max: PageSize::or_usual(self.limit),
+            ..Filter::default()
+        };
+        Tasks::read(call, filter).await
+    }
+}

@@ -1,0 +1,54 @@
+//! Events: what happened, in the order in which it was committed.
+
+use baton_store::Cursor;
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, Position, record};
+use crate::views::EventView;
+
+record! {
+    /// Which events.
+    pub struct List {
+        /// After this place: an `as_of` or a `cursor` of an earlier answer. Without it, from the oldest that is kept.
+        after: Option<Position>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of what happened.
+    pub struct Events {
+        /// In the order in which it was committed, without gaps.
+        items: Vec<EventView>,
+        /// Where to go on: give it as `after`. Absent at the end, where `as_of` is the place to wait at.
+        next: Option<Position>,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "event",
+        verb: "list",
+        summary: "List what happened",
+        method: Method::Get,
+        path: "/v1/events",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["cursor", "at", "actor", "task", "events"],
+    };
+
+    type Answer = Events;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Events>, Problem> {
+        let after = self.after.map_or_else(Cursor::start, |after| after.0);
+        let count_max = PageSize::or_usual(self.limit);
+        let page = call.engine().entries(&call.caller().tenant, after, count_max).await?;
+        let incarnation = call.engine().incarnation();
+        let items = page.rows.iter().map(|entry| EventView::of(entry, incarnation)).collect();
+        let as_of = call.cursor(page.as_of);
+        let next = page.more.then_some(Position(as_of));
+        Ok(Answered::read(Events { items, next }, as_of))
+    }
+}

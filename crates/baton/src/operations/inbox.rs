@@ -1,0 +1,112 @@
+//! The inbox: everything that waits for a person.
+
+use baton_domain::event::Event;
+use baton_domain::ids::{ProjectId, RunId, TaskId};
+use baton_domain::view::Need;
+use baton_store::Filter;
+use baton_store::read::{Happened, RunNow};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, When, record};
+use crate::views::{InboxItem, Lookup};
+
+record! {
+    /// Which part of the inbox.
+    pub struct List {
+        /// Of this project.
+        project: Option<ProjectId>,
+        /// Only what needs this.
+        need: Option<Need>,
+        /// After this task.
+        after: Option<TaskId>,
+        /// Of at most so many tasks.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of the inbox.
+    pub struct Inbox {
+        /// In the order of their tasks; a task may need several things.
+        items: Vec<InboxItem>,
+        /// Where to go on: give it as `after`. Absent at the end; a page may be short and have it.
+        next: Option<TaskId>,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "inbox",
+        verb: "list",
+        summary: "List everything that waits for a person",
+        method: Method::Get,
+        path: "/v1/inbox",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["task", "need", "since", "title", "command"],
+    };
+
+    type Answer = Inbox;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Inbox>, Problem> {
+        let filter = Filter {
+            project: self.project,
+            inbox: true,
+            need: self.need,
+            after: self.after,
+            count_max: PageSize::or_usual(self.limit),
+            ..Filter::default()
+        };
+        let page = call.engine().tasks(&call.caller().tenant, filter).await?;
+        let now = call.engine().now();
+        let mut items = vec![];
+        for row in &page.rows {
+            let needs = row.flow.needs(now).into_iter();
+            for need in needs.filter(|need| self.need.is_none_or(|only| only == *need)) {
+                let (item, lookup) = InboxItem::of(row, need);
+                items.push(complete(call, item, lookup).await?);
+            }
+        }
+        Ok(Answered::read(Inbox { items, next: page.next }, call.cursor(page.as_of)))
+    }
+}
+
+/// Adds what is not in the row of the task.
+async fn complete(call: &Call, item: InboxItem, lookup: Lookup) -> Result<InboxItem, Problem> {
+    let tenant = &call.caller().tenant;
+    Ok(match lookup {
+        Lookup::Nothing => item,
+        Lookup::Words(version) => {
+            let entries = call.engine().entries_of(tenant, item.task, version, 1).await?.rows;
+            InboxItem { words: entries.first().and_then(|entry| words(&entry.happened)), ..item }
+        }
+        Lookup::Finish(number) => {
+            let id = RunId { task: item.task, number };
+            let run = call.engine().run(tenant, id).await?.what;
+            let since = run.and_then(|run| match run.row.run {
+                RunNow::Finished(record) => Some(When(record.finished_at)),
+                RunNow::Live(..) => None,
+            });
+            InboxItem { since, ..item }
+        }
+        Lookup::End(task) => {
+            let row = call.engine().task(tenant, task).await?.what;
+            InboxItem { since: row.and_then(|row| row.flow.ended_at).map(When), ..item }
+        }
+    })
+}
+
+/// What whoever raised it said.
+fn words(happened: &Happened) -> Option<String> {
+    let Happened::ToTask(events) = happened else { return None };
+    events.iter().find_map(|event| {
+        if let Event::Asked { question } = event {
+            return Some(question.to_string());
+        }
+        let (Event::AttemptEnded { reason, .. } | Event::Stopping { reason, .. }) = event else {
+            return None;
+        };
+        reason.as_ref().map(ToString::to_string)
+    })
+}

@@ -1,0 +1,171 @@
+//! Pools: counted limits over many tasks.
+
+use baton_domain::Refusal;
+use baton_domain::pool::{PoolName, Pools, Shut};
+use baton_domain::project::RecordCommand;
+use baton_domain::text::Reason;
+use baton_store::read::PAGE_MAX;
+use baton_store::{Committed, Told};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, PoolRef, When, record};
+use crate::views::PoolView;
+
+use super::project;
+
+/// The most pages of pools that are looked at: more than a tenant may have.
+const PAGES_MAX: usize = 8;
+
+record! {
+    /// Which pools.
+    pub struct List {
+        /// After this one.
+        after: Option<PoolRef>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of a list of pools.
+    pub struct PoolPage {
+        /// Those that somebody set, in the order of their names.
+        items: Vec<PoolView>,
+        /// Where to go on: give it as `after`. Absent at the end.
+        next: Option<PoolRef>,
+    }
+
+    /// A limit.
+    pub struct Set {
+        /// What it limits: `stage P S`, `holder H`, `key P K`, `account A` or `budget T-1`.
+        pool: PoolRef,
+        /// How much may be taken at once; without it the limit is lifted.
+        limit: Option<u64>,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "pool",
+        verb: "list",
+        summary: "List limits and pauses",
+        method: Method::Get,
+        path: "/v1/pools",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["pool", "limit", "used", "settled", "paused"],
+    };
+
+    type Answer = PoolPage;
+
+    async fn perform(self, call: &Call) -> Result<Answered<PoolPage>, Problem> {
+        let count_max = PageSize::or_usual(self.limit);
+        let after = self.after.map(|after| after.0);
+        let page = call.engine().pools(&call.caller().tenant, after, count_max).await?;
+        let now = call.engine().now();
+        let item = |row: &baton_store::PoolRow| PoolView::of(&row.name, Some(&row.pool), now);
+        let items = page.rows.iter().map(item).collect();
+        let next = page.next.map(PoolRef);
+        Ok(Answered::read(PoolPage { items, next }, call.cursor(page.as_of)))
+    }
+}
+
+impl Operation for Set {
+    const ABOUT: About = About {
+        noun: "pool",
+        verb: "set",
+        summary: "Limit how much of something is done at once, or lift the limit",
+        method: Method::Put,
+        path: "/v1/pools/{pool}",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::SETS,
+        columns: &["pool", "limit", "used", "settled", "paused"],
+    };
+
+    type Answer = PoolView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<PoolView>, Problem> {
+        let pool = self.pool.0;
+        known(call, &pool, self.limit.is_some()).await?;
+        let limit = RecordCommand::LimitPool { pool: pool.clone(), limit: self.limit };
+        let committed = call.on_record(limit, None).await?;
+        changed(call, &committed, &pool).await
+    }
+}
+
+/// Every pool that somebody set.
+pub(super) async fn all(call: &Call) -> Result<Told<Pools>, Problem> {
+    let mut told = Told { what: Pools::new(), as_of: 0 };
+    let mut after = None;
+    for _ in 0..PAGES_MAX {
+        let page = call.engine().pools(&call.caller().tenant, after, PAGE_MAX).await?;
+        told.what.extend(page.rows.into_iter().map(|row| (row.name, row.pool)));
+        told.as_of = page.as_of;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(told)
+}
+
+/// Lets nothing be taken from a pool.
+pub(super) async fn pause(
+    call: &Call,
+    pool: PoolName,
+    reason: Reason,
+    until: Option<When>,
+) -> Result<Committed, Problem> {
+    known(call, &pool, true).await?;
+    let now = call.engine().now();
+    let until = until.map(|until| until.0);
+    if until.is_some_and(|until| until <= now) {
+        let rule = "must be in the future".to_owned();
+        return Err(Refusal::Invalid { field: "until".into(), rule }.into());
+    }
+    let shut = Some(Shut { reason, since: now, until });
+    call.on_record(RecordCommand::ShutPool { pool, shut }, None).await
+}
+
+/// Lets a paused pool be taken from again.
+pub(super) async fn resume(call: &Call, pool: PoolName) -> Result<Committed, Problem> {
+    known(call, &pool, false).await?;
+    call.on_record(RecordCommand::ShutPool { pool, shut: None }, None).await
+}
+
+/// Whether what a pool limits is there: an unknown name leaves no trace. What was set once can be
+/// lifted even if it limits nothing any more.
+async fn known(call: &Call, pool: &PoolName, set: bool) -> Result<(), Problem> {
+    if !set && all(call).await?.what.contains_key(pool) {
+        return Ok(());
+    }
+    match pool {
+        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => {}
+        PoolName::Project(id) | PoolName::Key(id, _) => {
+            project::find(call, id).await?;
+        }
+        PoolName::Stage(id, stage) => {
+            let project = project::find(call, id).await?.what;
+            if project.stage(stage).is_none() {
+                return Err(Refusal::NoStage { stage: stage.clone() }.into());
+            }
+        }
+        PoolName::Tree(task) | PoolName::Budget(task) => {
+            call.task(*task).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A pool after something was done to it.
+pub(super) async fn changed(
+    call: &Call,
+    committed: &Committed,
+    pool: &PoolName,
+) -> Result<Answered<PoolView>, Problem> {
+    let Told { what: pools, as_of } = all(call).await?;
+    let view = PoolView::of(pool, pools.get(pool), call.engine().now());
+    Ok(Answered { as_of: Some(call.cursor(as_of)), ..call.done(view, committed) })
+}

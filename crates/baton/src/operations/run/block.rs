@@ -1,0 +1,165 @@
+//! Parking a run, unparking it, and giving it back.
+
+use baton_domain::command::{Agent, Person, Supervisor};
+use baton_domain::ids::{Capability, TaskId};
+use baton_domain::run::{BlockKind, Why};
+use baton_domain::text::{Line, Reason};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::choices::Word as _;
+use crate::shape::{RunRef, Violation, When, record};
+use crate::views::RunView;
+
+record! {
+    /// Why a run cannot go on.
+    pub struct Block {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// What would unpark it; limit is raised by the rules alone.
+        kind: BlockKind,
+        /// Why, in words for whoever acts on it.
+        reason: Reason,
+        /// For capability: what the next holder must be able to do.
+        capability: Option<Capability>,
+        /// For transient: when it goes on by itself.
+        until: Option<When>,
+        /// For dependency: the task that it waits for.
+        on: Option<TaskId>,
+        /// A command that succeeds once the block is gone.
+        condition: Option<Line>,
+    }
+
+    /// Leave for a parked run to go on.
+    pub struct Unblock {
+        /// Which run.
+        run: RunRef,
+        /// Why it may.
+        reason: Reason,
+    }
+
+    /// A run that its holder gives back.
+    pub struct Release {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// Why.
+        reason: Reason,
+        /// Nobody should take it before this time.
+        until: Option<When>,
+    }
+}
+
+impl Operation for Block {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "block",
+        summary: "Park the run that you hold, and say what would unpark it",
+        method: Method::Post,
+        path: "/v1/runs/{run}/block",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::ENDS,
+        columns: &["id", "state", "block"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let why = self.why()?;
+        let says = Agent::Block { why, reason: self.reason, condition: self.condition };
+        let done = call.as_agent(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Block {
+    /// The kind with what it needs, and nothing else.
+    fn why(&self) -> Result<Why, Problem> {
+        let word = self.kind.word();
+        let invalid = |field: &str, rule: String| {
+            Problem::invalid(vec![Violation { field: field.into(), rule }])
+        };
+        let missing = |field: &'static str| {
+            move || invalid(field, format!("is missing: a block of kind {word} needs it"))
+        };
+        let (why, own) = match self.kind {
+            BlockKind::NeedsInput => (Why::NeedsInput, ""),
+            BlockKind::Capability => {
+                let needs = self.capability.clone().ok_or_else(missing("capability"))?;
+                (Why::Capability { needs }, "capability")
+            }
+            BlockKind::Transient => {
+                let until = self.until.ok_or_else(missing("until"))?.0;
+                (Why::Transient { until }, "until")
+            }
+            BlockKind::Dependency => {
+                let on = self.on.ok_or_else(missing("on"))?;
+                (Why::Dependency { on }, "on")
+            }
+            BlockKind::Limit => {
+                let rule = "must not be limit: that is raised by the rules alone".to_owned();
+                return Err(invalid("kind", rule));
+            }
+        };
+        let given = [
+            ("capability", self.capability.is_some()),
+            ("until", self.until.is_some()),
+            ("on", self.on.is_some()),
+        ];
+        match given.into_iter().find(|(field, given)| *given && *field != own) {
+            None => Ok(why),
+            Some((field, _)) => {
+                Err(invalid(field, format!("must be absent for a block of kind {word}")))
+            }
+        }
+    }
+}
+
+impl Operation for Unblock {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "unblock",
+        summary: "Let a parked run go on",
+        method: Method::Post,
+        path: "/v1/runs/{run}/unblock",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::SETS,
+        columns: &["id", "state"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let done = call.say_of(self.run, Person::Unblock(self.reason)).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Release {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "release",
+        summary: "Give back the run that you hold",
+        method: Method::Post,
+        path: "/v1/runs/{run}/release",
+        level: Level::Work,
+        speaker: Speaker::Supervisor,
+        hints: Hints::ENDS,
+        columns: &["id", "state"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let until = self.until.map(|until| until.0);
+        let says = Supervisor::Release { reason: self.reason, until };
+        let done = call.as_supervisor(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}

@@ -1,0 +1,176 @@
+//! How a run ends, and how it is tried again.
+
+use baton_domain::command::{Agent, Command, Expect, Person};
+use baton_domain::contract::{Artifact, Submission};
+use baton_domain::ids::Digest;
+use baton_domain::text::{Code, Line, Reason, Summary};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{RunRef, record};
+use crate::views::RunView;
+
+record! {
+    /// Word that the agent is done, with what it made.
+    pub struct Complete {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// What was achieved.
+        summary: Option<Summary>,
+        /// The exact tree that counts.
+        tree: Option<Line>,
+        /// What was made.
+        artifacts: Option<Vec<ArtifactWish>>,
+        /// The hash of the contract that it answers, as it was read.
+        contract: Option<Digest>,
+    }
+
+    /// Something that was made.
+    pub struct ArtifactWish {
+        /// Where it is, relative to the root.
+        path: Line,
+        /// What it is, to the bit.
+        digest: Digest,
+        /// How long it is.
+        bytes: u64,
+    }
+
+    /// Word that the agent failed.
+    pub struct Fail {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// A stable word for why.
+        code: Code,
+        /// Why, in words for whoever tries next.
+        reason: Reason,
+    }
+
+    /// A run to call off.
+    pub struct Cancel {
+        /// Which run.
+        run: RunRef,
+        /// Why.
+        reason: Reason,
+    }
+
+    /// A run to try again.
+    pub struct Retry {
+        /// Which run; of a task without a live one, the one that finished last.
+        run: RunRef,
+        /// Why.
+        reason: Reason,
+    }
+}
+
+impl Operation for Complete {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "complete",
+        summary: "Say that you are done, and submit what you made",
+        method: Method::Post,
+        path: "/v1/runs/{run}/complete",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::ENDS,
+        columns: &["id", "state", "result", "waits_for"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let artifact = |wish: ArtifactWish| Artifact {
+            path: wish.path,
+            digest: wish.digest,
+            bytes: wish.bytes,
+        };
+        let submission = Submission {
+            tree: self.tree,
+            artifacts: self.artifacts.unwrap_or_default().into_iter().map(artifact).collect(),
+            contract: self.contract,
+        };
+        let says = Agent::Complete { summary: self.summary, submission };
+        let done = call.as_agent(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Fail {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "fail",
+        summary: "Say that you failed, and why",
+        method: Method::Post,
+        path: "/v1/runs/{run}/fail",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::ENDS,
+        columns: &["id", "state", "code"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let says = Agent::Fail { code: self.code, reason: self.reason };
+        let done = call.as_agent(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Cancel {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "cancel",
+        summary: "Call a run off, whoever holds it",
+        method: Method::Post,
+        path: "/v1/runs/{run}/cancel",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::ENDS,
+        columns: &["id", "state"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let done = call.say_of(self.run, Person::Cancel(self.reason)).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Retry {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "retry",
+        summary: "Try again what failed or was called off, or now what is delayed",
+        method: Method::Post,
+        path: "/v1/runs/{run}/retry",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints::ADDS,
+        columns: &["id", "state", "previous"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let task = call.task_of(self.run)?;
+        let flow = call.task(task).await?.flow;
+        let says = Person::Retry(self.reason);
+        // Whoever names the run that finished last means that none has begun since.
+        let last = flow.last.as_ref().filter(|_| flow.run.is_none()).map(|last| last.number);
+        let done = match self.run {
+            RunRef::Run(run) if last == Some(run.number) => {
+                let version = call.envelope().if_match.unwrap_or(flow.version);
+                let expect = Expect { version: Some(version), run: None };
+                call.on_task(task, vec![Command::Expect(expect), Command::Person(says)]).await?
+            }
+            RunRef::Run(_) | RunRef::Live(_) | RunRef::Mine => call.say_of(self.run, says).await?,
+        };
+        call.run_view(&done)
+    }
+}

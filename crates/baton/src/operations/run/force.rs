@@ -1,0 +1,76 @@
+//! Overruling a holder.
+
+use baton_domain::command::Person;
+use baton_domain::text::{Code, Reason};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{RunRef, record};
+use crate::views::RunView;
+
+record! {
+    /// A run to take from its holder.
+    pub struct ForceRelease {
+        /// Which run.
+        run: RunRef,
+        /// Why.
+        reason: Reason,
+    }
+
+    /// A run to end as failed, whoever holds it.
+    pub struct ForceFail {
+        /// Which run.
+        run: RunRef,
+        /// A stable word for why.
+        code: Code,
+        /// Why.
+        reason: Reason,
+    }
+}
+
+impl Operation for ForceRelease {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "force-release",
+        summary: "Take a run from its holder, so that another may go on",
+        method: Method::Post,
+        path: "/v1/runs/{run}/force-release",
+        level: Level::Force,
+        speaker: Speaker::Person,
+        hints: Hints::ENDS,
+        columns: &["id", "state"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        force(call, self.run, Person::Release(self.reason)).await
+    }
+}
+
+impl Operation for ForceFail {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "force-fail",
+        summary: "End a run as failed, whoever holds it",
+        method: Method::Post,
+        path: "/v1/runs/{run}/force-fail",
+        level: Level::Force,
+        speaker: Speaker::Person,
+        hints: Hints::ENDS,
+        columns: &["id", "state", "code"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let says = Person::Fail { code: self.code, reason: self.reason };
+        force(call, self.run, says).await
+    }
+}
+
+async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunView>, Problem> {
+    let done = call.say_of(run, says).await?;
+    call.run_view(&done)
+}

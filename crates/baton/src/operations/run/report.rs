@@ -1,0 +1,226 @@
+//! How far a holder is, and that it lives.
+
+use std::collections::BTreeMap;
+
+use baton_domain::command::{Agent, Evidence, FailedItem, Note, Report, Supervisor};
+use baton_domain::ids::{AttemptId, Label, RunId};
+use baton_domain::run::Mark;
+use baton_domain::text::{Cursor, Item, Line, Reason, Summary};
+use baton_store::read::RunWord;
+
+use super::claim::renew_every;
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{RunRef, Span, When, record};
+use crate::views::{LeaseView, RunView};
+
+record! {
+    /// Word that the agent is at work.
+    pub struct Begin {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+    }
+
+    /// Word that the holder lives.
+    pub struct Heartbeat {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// How long the lease lives from now on without renewal; otherwise as long as before.
+        lease: Option<Span>,
+    }
+
+    /// A lease that was renewed.
+    pub struct Renewed {
+        /// Which run.
+        run: RunId,
+        /// Who holds it.
+        attempt: AttemptId,
+        /// How the run stands.
+        state: RunWord,
+        /// The right to act as the attempt.
+        lease: LeaseView,
+        /// Renew at least this often.
+        renew_every: Span,
+        /// How far the last answer of a person got; one that is only sent waits to be read.
+        answer: Option<Mark>,
+    }
+
+    /// How far the agent is.
+    pub struct Progress {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// How far it is.
+        summary: Option<Summary>,
+        /// Where to go on.
+        cursor: Option<Cursor>,
+        /// Items done since the last report.
+        done: Option<Vec<Item>>,
+        /// Items failed since the last report.
+        failed: Option<Vec<FailedWish>>,
+        /// The last answer of a person was acted upon.
+        answer_applied: Option<bool>,
+    }
+
+    /// An item that failed.
+    pub struct FailedWish {
+        /// Which one.
+        item: Item,
+        /// Why.
+        reason: Reason,
+    }
+
+    /// A note for the next holder to go on from.
+    pub struct Checkpoint {
+        /// Which run.
+        run: RunRef,
+        /// The attempt that speaks, if no claim token is shown.
+        attempt: Option<u32>,
+        /// How far it is.
+        summary: Summary,
+        /// Where to go on.
+        cursor: Option<Cursor>,
+        /// What shows it.
+        evidence: Option<Vec<EvidenceWish>>,
+        /// The state of the work tree: names such as base, head, bundle.
+        git: Option<BTreeMap<Label, Line>>,
+    }
+
+    /// Something that shows how far a run is.
+    pub struct EvidenceWish {
+        /// What sort of thing.
+        kind: Label,
+        /// Where it is.
+        reference: Line,
+        /// What it shows.
+        summary: Option<Line>,
+    }
+}
+
+impl Operation for Begin {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "begin",
+        summary: "Say that you are at work on the run that you claimed",
+        method: Method::Post,
+        path: "/v1/runs/{run}/begin",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::SETS,
+        columns: &["id", "state", "attempt"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let done = call.as_agent(self.run, self.attempt, Agent::Begin).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Heartbeat {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "heartbeat",
+        summary: "Renew the lease of the run that you hold",
+        method: Method::Post,
+        path: "/v1/runs/{run}/heartbeat",
+        level: Level::Work,
+        speaker: Speaker::Supervisor,
+        hints: Hints::SETS,
+        columns: &["run", "attempt", "lease", "renew_every"],
+    };
+
+    type Answer = Renewed;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Renewed>, Problem> {
+        let renew = Supervisor::Renew { lease: self.lease.map(|lease| lease.0) };
+        let done = call.as_supervisor_again(self.run, self.attempt, renew).await?;
+        let (Some(run), Some(lease)) = (&done.flow.run, &done.committed.lease) else {
+            return Err(baton_domain::Refusal::LeaseLost.into());
+        };
+        let value = Renewed {
+            run: RunId { task: done.flow.id, number: run.number },
+            attempt: AttemptId { task: done.flow.id, number: lease.attempt },
+            state: RunWord::of(run),
+            lease: LeaseView { expires_at: When(lease.expires_at) },
+            renew_every: renew_every(lease.length),
+            answer: run.answer.map(|answer| answer.mark),
+        };
+        Ok(call.done(value, &done.committed))
+    }
+}
+
+impl Operation for Progress {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "progress",
+        summary: "Report how far you are",
+        method: Method::Post,
+        path: "/v1/runs/{run}/progress",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::ADDS,
+        columns: &["id", "state", "items_done", "items_failed"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let failed = |wish: FailedWish| FailedItem { item: wish.item, reason: wish.reason };
+        let report = Report {
+            summary: self.summary,
+            cursor: self.cursor,
+            done: self.done.unwrap_or_default(),
+            failed: self.failed.unwrap_or_default().into_iter().map(failed).collect(),
+        };
+        let mut says = vec![];
+        let applied = self.answer_applied.unwrap_or(false);
+        // A report that says nothing is refused, unless it is there for the answer alone.
+        if !applied || report != Report::default() {
+            says.push(Agent::Progress(report));
+        }
+        says.extend(applied.then_some(Agent::Receive(Mark::Applied)));
+        let done = call.as_agent_all(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}
+
+impl Operation for Checkpoint {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "checkpoint",
+        summary: "Leave a note for the next holder to go on from",
+        method: Method::Post,
+        path: "/v1/runs/{run}/checkpoints",
+        level: Level::Work,
+        speaker: Speaker::Agent,
+        hints: Hints::ADDS,
+        columns: &["id", "state", "attempt"],
+    };
+
+    type Answer = RunView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        let evidence = |wish: EvidenceWish| Evidence {
+            kind: wish.kind,
+            reference: wish.reference,
+            summary: wish.summary,
+        };
+        let note = Note {
+            summary: self.summary,
+            cursor: self.cursor,
+            evidence: self.evidence.unwrap_or_default().into_iter().map(evidence).collect(),
+            git: self.git.unwrap_or_default(),
+        };
+        let says = Agent::Checkpoint(Box::new(note));
+        let done = call.as_agent(self.run, self.attempt, says).await?;
+        call.run_view(&done)
+    }
+}

@@ -1,0 +1,119 @@
+//! A task, its run and its lease in one step, for an agent that brings its own goal.
+
+use std::collections::BTreeSet;
+
+use baton_domain::command::NewTask;
+use baton_domain::ids::{Account, Capability, Label, ProjectId, TaskId};
+use baton_domain::policy::Policy;
+use baton_domain::project::{Project, WorkedBy};
+use baton_domain::task::{Kind, Priority};
+use baton_domain::text::{Body, Title};
+
+use super::claim::{self, ClaimedView};
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{Span, Violation, record};
+
+/// The most projects that a refusal names.
+const NAMED_MAX: usize = 10;
+
+record! {
+    /// A goal that the caller works on itself, from now on.
+    pub struct Start {
+        /// A line that names it.
+        title: Title,
+        /// What should be achieved, at length.
+        body: Option<Body>,
+        /// Of which project; without it the only one there is.
+        project: Option<ProjectId>,
+        /// What sort of work it is.
+        kind: Option<Kind>,
+        /// How urgent it is.
+        priority: Option<Priority>,
+        /// Free tags.
+        labels: Option<BTreeSet<Label>>,
+        /// The task that it is part of.
+        parent: Option<TaskId>,
+        /// What a later holder must be able to do; the caller is taken at its word.
+        capabilities: Option<BTreeSet<Capability>>,
+        /// The account whose rate limit it will use.
+        account: Option<Account>,
+        /// How long the lease lives without renewal.
+        lease: Option<Span>,
+    }
+}
+
+impl Operation for Start {
+    const ABOUT: About = About {
+        noun: "run",
+        verb: "start",
+        summary: "Start work on a goal of your own: a task, its run and its lease at once",
+        method: Method::Post,
+        path: "/v1/runs/start",
+        level: Level::Work,
+        speaker: Speaker::Anyone,
+        hints: Hints::ADDS,
+        columns: &["task", "run", "attempt", "lease"],
+    };
+
+    type Answer = ClaimedView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<ClaimedView>, Problem> {
+        let project = find(call, self.project.as_ref()).await?;
+        let stage = project.pipeline.iter().find(|spec| spec.worked_by == WorkedBy::Agent);
+        let Some(stage) = stage.map(|spec| spec.name.clone()) else {
+            let rule = format!("has no stage that agents work: {}", project.id);
+            return Err(Problem::invalid(vec![Violation { field: "project".into(), rule }]));
+        };
+        let wish = claim::wish(call, self.capabilities.clone(), self.account, self.lease);
+        let task = NewTask {
+            project: project.id.clone(),
+            creator: call.caller().principal.clone(),
+            creator_task: call.envelope().pass.as_ref().map(|pass| pass.task),
+            title: self.title,
+            body: self.body,
+            kind: self.kind.unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            labels: self.labels.unwrap_or_default(),
+            parent: self.parent,
+            depends_on: BTreeSet::new(),
+            assignee: None,
+            capabilities: self.capabilities.unwrap_or_default(),
+            key: None,
+            policy: Policy::default(),
+            contract: None,
+            draft: false,
+            needs_approval: false,
+            start_in: Some(stage),
+            start_at: None,
+        };
+        let claimed = call.engine().start(wish, task).await?;
+        claim::answered(call, &claimed).await
+    }
+}
+
+/// The project of that name, or the only one.
+async fn find(call: &Call, name: Option<&ProjectId>) -> Result<Project, Problem> {
+    let tenant = &call.caller().tenant;
+    let list = call.engine().projects(tenant, None, baton_store::read::PAGE_MAX).await?;
+    let projects = list.rows;
+    match (name, &projects[..]) {
+        (Some(name), _) => {
+            let found = projects.iter().find(|project| project.id == *name);
+            found.map(|project| (**project).clone()).ok_or_else(Problem::not_found)
+        }
+        (None, [only]) => Ok((**only).clone()),
+        (None, []) => {
+            let rule = "must be named, and there is none yet".to_owned();
+            let problem = Problem::invalid(vec![Violation { field: "project".into(), rule }]);
+            Err(problem.next("baton project add"))
+        }
+        (None, several) => {
+            let names = several.iter().take(NAMED_MAX).map(|project| project.id.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            let rule = format!("must be named, since there are several: {names}");
+            Err(Problem::invalid(vec![Violation { field: "project".into(), rule }]))
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Figures: how many tasks there are, and how Baton is.
+
+use baton_domain::ids::ProjectId;
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::record;
+use crate::views::{HealthView, StatsView};
+
+use super::project;
+
+record! {
+    /// Whose figures.
+    pub struct Stats {
+        /// Of this project alone.
+        project: Option<ProjectId>,
+    }
+
+    /// How Baton is.
+    pub struct Health {
+    }
+}
+
+impl Operation for Stats {
+    const ABOUT: About = About {
+        noun: "stats",
+        verb: "show",
+        summary: "Count tasks by stage and badge",
+        method: Method::Get,
+        path: "/v1/stats",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["columns", "inbox", "claims_waiting"],
+    };
+
+    type Answer = StatsView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<StatsView>, Problem> {
+        if let Some(id) = &self.project {
+            project::find(call, id).await?;
+        }
+        let tenant = &call.caller().tenant;
+        let told = call.engine().stats(tenant, self.project).await?;
+        let waiting = call.engine().waiters().len_of(tenant);
+        Ok(Answered::read(StatsView::of(&told.what, waiting), call.cursor(told.as_of)))
+    }
+}
+
+impl Operation for Health {
+    const ABOUT: About = About {
+        noun: "health",
+        verb: "show",
+        summary: "Show how Baton is",
+        method: Method::Get,
+        path: "/v1/health",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["green", "troubles", "sweep_age", "overdue"],
+    };
+
+    type Answer = HealthView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<HealthView>, Problem> {
+        let health = call.engine().health().await;
+        let at = Some(call.engine().now());
+        let value = HealthView::of(&health);
+        // A store that cannot be read is exactly what this answer must still tell.
+        Ok(Answered { value, as_of: None, at, replayed: false, secrets: vec![] })
+    }
+}

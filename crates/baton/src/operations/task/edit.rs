@@ -1,0 +1,107 @@
+//! Changing what a task is.
+
+use std::collections::BTreeSet;
+
+use baton_domain::command::{Clear, Command, Expect, Patch, Person};
+use baton_domain::ids::{Capability, Label, PrincipalId, TaskId};
+use baton_domain::task::Priority;
+use baton_domain::text::{Body, Title};
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{Violation, record};
+use crate::views::{ContractLine, PolicyView, TaskView};
+
+record! {
+    /// What to change of a task; what is absent stays.
+    pub struct Edit {
+        /// Which task.
+        task: TaskId,
+        /// A line that names it.
+        title: Option<Title>,
+        /// What should be achieved, at length.
+        body: Option<Body>,
+        /// How urgent it is.
+        priority: Option<Priority>,
+        /// Free tags; all of them, or an empty list for none.
+        labels: Option<BTreeSet<Label>>,
+        /// The only one who may work on it.
+        assignee: Option<PrincipalId>,
+        /// What a holder must be able to do; all of it, or an empty list for nothing.
+        capabilities: Option<BTreeSet<Capability>>,
+        /// How it is tried; what is absent in it stays.
+        policy: Option<PolicyView>,
+        /// What must be true before a run counts; all lines, or an empty list for none.
+        contract: Option<Vec<ContractLine>>,
+        /// What to empty.
+        clear: Option<BTreeSet<Clear>>,
+    }
+}
+
+impl Operation for Edit {
+    const ABOUT: About = About {
+        noun: "task",
+        verb: "edit",
+        summary: "Change what a task is",
+        method: Method::Patch,
+        path: "/v1/tasks/{task}",
+        level: Level::Write,
+        speaker: Speaker::Person,
+        hints: Hints { destructive: true, ..Hints::SETS },
+        columns: &["id", "badge", "stage", "title"],
+    };
+
+    type Answer = TaskView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
+        self.check()?;
+        let task = self.task;
+        let mut expect = Expect { version: call.envelope().if_match, run: None };
+        let mut policy = None;
+        if let Some(chosen) = &self.policy {
+            // What is absent stays as it was read, so nothing may have changed since.
+            let flow = call.task(task).await?.flow;
+            expect.version = expect.version.or(Some(flow.version));
+            policy = Some(chosen.clone().over(flow.policy));
+        }
+        let mut patch = self.patch()?;
+        patch.policy = policy;
+        let says = Command::Person(Person::Edit(Box::new(patch)));
+        let done = call.on_task(task, vec![Command::Expect(expect), says]).await?;
+        call.task_view(&done).await
+    }
+}
+
+impl Edit {
+    /// Nothing can be set and emptied at once.
+    fn check(&self) -> Result<(), Problem> {
+        let clear = self.clear.iter().flatten();
+        let twice = clear.filter_map(|field| match field {
+            Clear::Body => self.body.is_some().then_some("body"),
+            Clear::Assignee => self.assignee.is_some().then_some("assignee"),
+        });
+        let violations: Vec<_> = twice
+            .map(|field| {
+                let rule = "must not be given and cleared at once".to_owned();
+                Violation { field: field.to_owned(), rule }
+            })
+            .collect();
+        if violations.is_empty() { Ok(()) } else { Err(Problem::invalid(violations)) }
+    }
+
+    fn patch(self) -> Result<Patch, Problem> {
+        let contract = self.contract.map(ContractLine::contract).transpose();
+        Ok(Patch {
+            title: self.title,
+            body: self.body,
+            priority: self.priority,
+            labels: self.labels,
+            assignee: self.assignee,
+            capabilities: self.capabilities,
+            policy: None,
+            contract: contract.map_err(|wrong| Problem::invalid(vec![wrong]))?,
+            clear: self.clear.unwrap_or_default(),
+        })
+    }
+}

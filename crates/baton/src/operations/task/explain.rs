@@ -1,0 +1,93 @@
+//! Why a task is not moving.
+
+use baton_domain::explain::{Outlook, explain};
+use baton_domain::ids::{Nonce, TaskId};
+use baton_domain::project::Project;
+use baton_domain::scene::Lease;
+use baton_domain::time::{Millis, Timestamp};
+use baton_domain::view::Badge;
+use baton_store::Told;
+use baton_store::read::LeaseRow;
+
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operations::{pool, project};
+use crate::problem::Problem;
+use crate::shape::record;
+use crate::views::CauseView;
+
+record! {
+    /// Which task.
+    pub struct Explain {
+        /// Which task.
+        task: TaskId,
+    }
+
+    /// Why a task is not moving.
+    pub struct Explanation {
+        /// Which task.
+        id: TaskId,
+        /// The one word for how it is.
+        badge: Badge,
+        /// Every cause, the first one first: when it is gone, the next one counts.
+        causes: Vec<CauseView>,
+    }
+}
+
+impl Operation for Explain {
+    const ABOUT: About = About {
+        noun: "task",
+        verb: "explain",
+        summary: "Tell why a task is not moving, and what would help",
+        method: Method::Get,
+        path: "/v1/tasks/{task}/explain",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["code", "sentence", "since", "command"],
+    };
+
+    type Answer = Explanation;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Explanation>, Problem> {
+        let Told { what: row, as_of } = call.look_at(self.task).await?;
+        let project = match project::find(call, &row.flow.project).await {
+            Ok(found) => found.what,
+            // A task that ended may outlive its project.
+            Err(problem) if problem.code() == "not_found" => {
+                Project::gone(row.flow.project.clone()).into()
+            }
+            Err(problem) => return Err(problem),
+        };
+        let pools = pool::all(call).await?.what;
+        let lease = row.lease.as_ref().map(lease);
+        let outlook = Outlook {
+            flow: &row.flow,
+            lease: lease.as_ref(),
+            project: &project,
+            pools: &pools,
+            // Grace after an outage is not told by reads; the lease ends then or a little later.
+            amnesty: Timestamp(0),
+            staff: &call.engine().waiters().staff(&call.caller().tenant),
+        };
+        let now = call.engine().now();
+        let causes = explain(&outlook, now);
+        let value = Explanation {
+            id: self.task,
+            badge: row.flow.badge(now),
+            causes: causes.iter().map(|cause| CauseView::of(self.task, cause)).collect(),
+        };
+        Ok(Answered::read(value, call.cursor(as_of)))
+    }
+}
+
+/// The lease as an explanation needs it: who and until when. Its nonce stays in the store.
+fn lease(row: &LeaseRow) -> Lease {
+    Lease {
+        attempt: row.attempt,
+        holder: row.holder.clone(),
+        nonce: Nonce(0),
+        expires_at: row.expires_at,
+        length: Millis(0),
+    }
+}

@@ -1,0 +1,303 @@
+//! The server: sockets in, operations out. It reads the operation table and knows no operation by
+//! name.
+//!
+//! A request passes four gates, in this order: is it for us and from nowhere else (`guard`), what
+//! does it mean (`route`), who asks (`door`), what exactly (`arguments`). Only then is anything
+//! looked up. Every wait on the way has a bound (`limits`), kept by the connection itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_domain::key::KeyId;
+use baton_domain::text::Text;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::engine::Engine;
+use crate::identity::Identity;
+use crate::operation::Entry;
+use crate::operations;
+use crate::problem::Problem;
+
+use connection::{Connection, Paced};
+use crowd::{Crowd, Seat};
+use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
+
+pub use guard::Hosts;
+pub use limits::Limits;
+
+mod answer;
+mod arguments;
+pub mod command;
+mod connection;
+mod crowd;
+mod door;
+mod guard;
+mod json;
+pub mod limits;
+mod local;
+mod request;
+mod route;
+pub mod socket;
+mod start;
+mod stream;
+mod url;
+
+/// How long to wait when no connection can be taken in, for want of descriptors or memory.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Serves the operations of one engine.
+pub struct Server {
+    engine: Arc<Engine>,
+    identity: Arc<Identity>,
+    hosts: Hosts,
+    socket_hosts: Hosts,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
+    stage: watch::Sender<Stage>,
+    trouble: Notify,
+}
+
+/// How far the server is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It serves.
+    Open,
+    /// It serves what comes, but no new work, and says that it is not ready.
+    Draining,
+    /// It takes no more connections, and ends those that it has.
+    Closing,
+}
+
+/// By which way somebody came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Over TCP: it must show a key.
+    Tcp,
+    /// Over the socket, as the user that the server runs as.
+    Owner,
+    /// Over the socket, as somebody else: it must show a key.
+    Stranger,
+}
+
+impl Peer {
+    /// The way, as history keeps it.
+    fn origin(self) -> Text<64> {
+        let word = match self {
+            Self::Tcp => "rest",
+            Self::Owner | Self::Stranger => "socket",
+        };
+        Text::new("origin", word).expect("a plain word is a text")
+    }
+}
+
+impl Server {
+    /// A server that answers under these names.
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        identity: Arc<Identity>,
+        hosts: Hosts,
+        limits: Limits,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            identity,
+            hosts,
+            socket_hosts: Hosts::of_socket(),
+            limits,
+            slots: Arc::new(Semaphore::new(limits.connections_max)),
+            crowd: Arc::default(),
+            stage: watch::channel(Stage::Open).0,
+            trouble: Notify::new(),
+        })
+    }
+
+    /// Takes in connections over TCP until the server closes.
+    pub async fn accept_tcp(self: Arc<Self>, listener: TcpListener) {
+        while let Some(accepted) = self.unless_closing(listener.accept()).await {
+            match accepted {
+                Ok((socket, _)) => {
+                    // Answers are small and whole: they should not wait for company.
+                    drop(socket.set_nodelay(true));
+                    match self.slot() {
+                        Some(slot) => self.spawn(socket, Peer::Tcp, slot),
+                        None => turn_away(|bytes| TcpStream::try_write(&socket, bytes)),
+                    }
+                }
+                Err(error) => self.not_accepted(&error).await,
+            }
+        }
+    }
+
+    /// The same over a unix socket.
+    pub async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
+        while let Some(accepted) = self.unless_closing(listener.accept()).await {
+            match accepted {
+                Ok((socket, _)) => match self.slot() {
+                    Some(slot) => {
+                        let peer = socket::peer(&socket);
+                        self.spawn(socket, peer, slot);
+                    }
+                    None => turn_away(|bytes| UnixStream::try_write(&socket, bytes)),
+                },
+                Err(error) => self.not_accepted(&error).await,
+            }
+        }
+    }
+
+    async fn unless_closing<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut stage = self.stage.subscribe();
+        tokio::select! {
+            biased;
+            _ = stage.wait_for(|stage| *stage == Stage::Closing) => None,
+            done = wait => Some(done),
+        }
+    }
+
+    async fn not_accepted(&self, error: &std::io::Error) {
+        tracing::warn!(%error, "a connection was not taken in");
+        sleep(ACCEPT_AGAIN).await;
+    }
+
+    fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
+    fn spawn<S>(self: &Arc<Self>, socket: S, peer: Peer, slot: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            server.serve(socket, peer).await;
+            drop(slot);
+        });
+    }
+
+    /// Serves one connection to its end.
+    async fn serve<S>(self: &Arc<Self>, socket: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = Arc::new(Connection::default());
+        let paced = Paced::new(socket, Arc::clone(&connection), self.limits);
+        let service = service_fn(|request| {
+            let (server, connection) = (Arc::clone(self), Arc::clone(&connection));
+            async move {
+                let answer = request::answer(&server, peer, &connection, request).await;
+                Ok::<_, std::convert::Infallible>(answer)
+            }
+        });
+        // The deadlines are those of the paced socket: the parser's own would end an idle
+        // connection as early as a head that comes too slowly.
+        let serving = http1::Builder::new()
+            .header_read_timeout(None)
+            .max_buf_size(HEAD_BUFFER_BYTES)
+            .max_headers(HEADERS_PARSED_MAX)
+            .serve_connection(TokioIo::new(paced), service);
+        let mut serving = std::pin::pin!(serving);
+        let mut stage = self.stage.subscribe();
+        tokio::select! {
+            biased;
+            () = connection.is_cut() => return,
+            served = serving.as_mut() => return ended(served),
+            _ = stage.wait_for(|stage| *stage == Stage::Closing) => {}
+        }
+        serving.as_mut().graceful_shutdown();
+        tokio::select! {
+            biased;
+            () = connection.is_cut() => {}
+            served = serving.as_mut() => ended(served),
+        }
+    }
+
+    /// Stops in steps: not ready and no new work at once, no new connections after a while, and
+    /// no more than a while for what is in flight. True if everybody was answered.
+    pub async fn drain(&self) -> bool {
+        self.stage.send_replace(Stage::Draining);
+        self.engine.drain();
+        sleep(self.limits.linger).await;
+        self.stage.send_replace(Stage::Closing);
+        let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
+        timeout(self.limits.drain, self.slots.acquire_many(all)).await.is_ok()
+    }
+
+    /// Waits until the store has stopped by itself, and says why.
+    pub async fn store_stopped(&self) -> String {
+        loop {
+            if let Some(why) = self.engine.health().await.stopped() {
+                return why.to_owned();
+            }
+            tokio::select! {
+                () = self.trouble.notified() => {}
+                () = sleep(self.limits.linger) => {}
+            }
+        }
+    }
+
+    /// A store that has met a fault says so in its answers; whoever watches it should look now.
+    fn look_into(&self, problem: &Problem) {
+        if ["stopped", "unknown"].contains(&problem.code()) {
+            self.trouble.notify_one();
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        *self.stage.borrow() == Stage::Open
+    }
+
+    fn seat(&self, key: &KeyId) -> Result<Seat, Problem> {
+        self.crowd.enter(key, self.limits.per_key_max)
+    }
+
+    fn hosts(&self, peer: Peer) -> &Hosts {
+        match peer {
+            Peer::Tcp => &self.hosts,
+            Peer::Owner | Peer::Stranger => &self.socket_hosts,
+        }
+    }
+
+    fn table(&self) -> &'static [Entry] {
+        operations::all()
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+fn ended(served: Result<(), hyper::Error>) {
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// Says that there is no room, if the socket takes it at once; nobody waits for that.
+fn turn_away(write: impl FnOnce(&[u8]) -> std::io::Result<usize>) {
+    let body = Problem::new("overloaded", "too many connections are open").body().to_string();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    drop(write(answer.as_bytes()));
+}
+
+fn openapi() -> String {
+    String::new()
+}

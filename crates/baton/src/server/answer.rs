@@ -1,0 +1,158 @@
+//! Answers and problems as HTTP writes them.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::operation::{About, Reply};
+use crate::problem::Problem;
+
+use super::connection::Busy;
+use super::crowd::Seat;
+use super::stream::Following;
+
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+/// Seconds after which a request that may succeed later is worth repeating.
+const RETRY_AFTER: &str = "1";
+
+/// What is sent after the head.
+enum Content {
+    /// All of it, once.
+    Whole(Option<Bytes>),
+    /// As it happens.
+    Following(Following),
+}
+
+/// The body of an answer. As long as it is there, its request counts.
+pub struct Sent {
+    content: Content,
+    _busy: Option<Busy>,
+    _seat: Option<Seat>,
+}
+
+impl Sent {
+    fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self { content: Content::Whole(Some(bytes.into())), _busy: None, _seat: None }
+    }
+
+    /// Ties the end of the request to the end of its answer.
+    #[must_use]
+    pub fn holding(self, busy: Busy, seat: Option<Seat>) -> Self {
+        Self { _busy: Some(busy), _seat: seat, ..self }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.content {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Following(following) => {
+                following.poll_next(cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.content, Content::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => {
+                let length = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+            }
+            Content::Following(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A text of some type.
+#[must_use]
+pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Sent> {
+    sent(status, kind, Sent::whole(text))
+}
+
+/// JSON.
+#[must_use]
+pub fn json(status: StatusCode, body: &serde_json::Value) -> Response<Sent> {
+    text(status, JSON, body.to_string())
+}
+
+/// What was carried out or read.
+#[must_use]
+pub fn reply(about: &About, mut reply: Reply) -> Response<Sent> {
+    for (name, secret) in reply.secrets {
+        reply.body[name] = secret.into();
+    }
+    let status = StatusCode::from_u16(about.success()).unwrap_or(StatusCode::OK);
+    let mut response = json(status, &reply.body);
+    let version = reply.body.get("version").and_then(serde_json::Value::as_u64);
+    if let Some(version) = version {
+        let tag = HeaderValue::from_str(&format!("\"{version}\"")).expect("digits are plain");
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    if reply.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Why it was not carried out.
+#[must_use]
+pub fn problem(problem: &Problem) -> Response<Sent> {
+    let status = StatusCode::from_u16(problem.status());
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = problem.body();
+    let mut response = text(status, PROBLEM, body.to_string());
+    let headers = response.headers_mut();
+    if body["retryable"] == true {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// Not by this method; by these.
+#[must_use]
+pub fn wrong_method(allowed: &[&'static str]) -> Response<Sent> {
+    let list = allowed.join(", ");
+    let detail = format!("this path is served by {list}");
+    let mut response = problem(&Problem::new("wrong_method", detail));
+    let list = HeaderValue::from_str(&list).expect("methods are plain words");
+    response.headers_mut().insert(header::ALLOW, list);
+    response
+}
+
+/// Events as they happen.
+#[must_use]
+pub fn following(following: Following) -> Response<Sent> {
+    let content = Content::Following(following);
+    let body = Sent { content, _busy: None, _seat: None };
+    sent(StatusCode::OK, "text/event-stream", body)
+}
+
+fn sent(status: StatusCode, kind: &'static str, body: Sent) -> Response<Sent> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,200 @@
+//! `baton serve`: the server in the foreground.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use rustix::fs::Mode;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::chance::SystemChance;
+use crate::engine::Engine;
+use crate::identity::Identity;
+use crate::{clockwork, home, operations};
+
+use super::start::{DISK, Error, Wish};
+use super::{Hosts, Limits, Server, local, socket};
+
+/// Where it listens if nobody says.
+const LISTEN: &str = "127.0.0.1:7117";
+/// The longest way out: after that the process goes as it is, which loses nothing that was answered.
+const WAY_OUT_MAX: Duration = Duration::from_secs(25);
+/// What it exits with when the way out was cut short.
+const CUT_SHORT: u8 = 1;
+
+/// The command as the command line knows it.
+#[must_use]
+pub fn command() -> Command {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("serve")
+        .about("Runs the server in the foreground")
+        .after_help(
+            "It answers at a socket in the data folder, to the user that it runs as, and over HTTP \
+             to whoever has a key. It speaks no TLS: to be reached from other machines it needs a \
+             proxy that does.",
+        )
+        .arg(
+            Arg::new("data")
+                .long("data")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("The data folder"),
+        )
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("ADDR")
+                .value_parser(value_parser!(SocketAddr))
+                .default_value(LISTEN)
+                .help("Where to listen; port 0 takes any that is free"),
+        )
+        .arg(
+            Arg::new("socket")
+                .long("socket")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help(
+                    "Where to listen on this machine [default: run/baton.sock in the data folder]",
+                ),
+        )
+        .arg(
+            Arg::new("host").long("host").value_name("NAME").action(ArgAction::Append).help(
+                "A name under which it is asked for, as in the URL, with a port if it has one",
+            ),
+        )
+        .arg(flag("behind-proxy").help("Somebody in front encrypts; allows any address"))
+        .arg(flag("json").help("Say in one line of JSON that it is ready"))
+}
+
+/// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one.
+pub async fn run(matches: &ArgMatches, folder: Option<PathBuf>) -> ExitCode {
+    let given = matches.get_one::<PathBuf>("data").cloned().or(folder);
+    let Some(folder) = given else {
+        eprintln!("baton: which data folder? Say --data DIR, or set BATON_HOME");
+        return ExitCode::from(2);
+    };
+    let listen = matches.get_one::<SocketAddr>("listen").copied();
+    let wish = Wish {
+        folder,
+        listen: listen.expect("it has a default"),
+        socket: matches.get_one::<PathBuf>("socket").cloned(),
+        behind_proxy: matches.get_flag("behind-proxy"),
+        hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
+        json: matches.get_flag("json"),
+    };
+    match serve(&wish).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("baton: {error}");
+            ExitCode::from(error.exit())
+        }
+    }
+}
+
+/// The two ways of being told to stop.
+struct Signals(Signal, Signal);
+
+impl Signals {
+    fn listen() -> Result<Self, Error> {
+        let one = |kind| signal(kind).map_err(Error::Signals);
+        Ok(Self(one(SignalKind::terminate())?, one(SignalKind::interrupt())?))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
+    wish.check()?;
+    // Whatever is made from here on is for us alone.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let mut signals = Signals::listen()?;
+    let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
+    let key_file = wish.folder.join("local.key");
+    let chance = Arc::new(SystemChance);
+    let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));
+    let provided = local::provide(&key_file, &engine, &identity).await;
+    provided.map_err(|why| Error::KeyFile(key_file.clone(), why))?;
+    let listener = TcpListener::bind(wish.listen).await;
+    let listener = listener.map_err(|error| Error::Listen(wish.listen, error))?;
+    let address = listener.local_addr().map_err(|error| Error::Listen(wish.listen, error))?;
+    let path = wish.socket.clone().unwrap_or_else(|| wish.folder.join("run/baton.sock"));
+    let (unix, bound) = socket::bind(&path)?;
+    let hosts = Hosts::of(Some(address), &wish.hosts);
+    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, Limits::default());
+    let (stop, stopped) = watch::channel(false);
+    let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
+    let accepting = [
+        tokio::spawn(Arc::clone(&server).accept_tcp(listener)),
+        tokio::spawn(Arc::clone(&server).accept_unix(unix)),
+    ];
+    say_ready(wish.json, address, &path, &key_file);
+    tokio::select! {
+        () = signals.next() => {}
+        why = server.store_stopped() => {
+            tracing::error!(%why, "the store has stopped");
+            eprintln!("baton: the store has stopped: {why}");
+            // Nothing can be finished any more. What was answered is on disk; the socket is left
+            // over, as after a crash.
+            std::process::exit(i32::from(DISK));
+        }
+    }
+    tracing::info!("stopping");
+    let way_out = async {
+        let all = server.drain().await;
+        stop.send_replace(true);
+        for task in accepting {
+            drop(task.await);
+        }
+        drop(time.await);
+        all
+    };
+    let all = tokio::select! {
+        all = way_out => all,
+        () = signals.next() => std::process::exit(i32::from(CUT_SHORT)),
+        () = sleep(WAY_OUT_MAX) => std::process::exit(i32::from(CUT_SHORT)),
+    };
+    drop((server, bound));
+    Ok(close(engine, all).await)
+}
+
+/// Closes the store: what it accepted is carried out, and its log copied back.
+async fn close(engine: Arc<Engine>, all: bool) -> ExitCode {
+    if !all {
+        tracing::warn!("some requests were cut off");
+    }
+    match Arc::into_inner(engine) {
+        Some(engine) => {
+            let closed = tokio::task::spawn_blocking(move || drop(engine)).await;
+            ExitCode::from(if closed.is_ok() && all { 0 } else { CUT_SHORT })
+        }
+        // Somebody who was cut off still holds it; the process ends, and with it the lock.
+        None => ExitCode::from(CUT_SHORT),
+    }
+}
+
+fn say_ready(as_json: bool, address: SocketAddr, socket: &Path, key_file: &Path) {
+    let url = format!("http://{address}");
+    if as_json {
+        let socket = socket.display().to_string();
+        let key_file = key_file.display().to_string();
+        println!(
+            "{}",
+            json!({ "ready": true, "url": url, "socket": socket, "key_file": key_file })
+        );
+        return;
+    }
+    println!("baton serves at {url} and at {}", socket.display());
+    println!("the key of this user is in {}", key_file.display());
+}

@@ -1,0 +1,90 @@
+//! Every bound of the server, in one place. Sizes are fixed; times and counts are fields, so that a
+//! test need not wait for a minute.
+
+use std::time::Duration;
+
+/// Bytes of a request body: artifacts go another way.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of path and query: identifiers and filters, never texts.
+pub const URL_BYTES_MAX: usize = 8 << 10;
+/// Header lines of a request.
+pub const HEADERS_MAX: usize = 64;
+/// Bytes of all header lines.
+pub const HEADER_BYTES_MAX: usize = 16 << 10;
+/// What one connection may hold of a head that is not read yet: URL and headers at their bounds,
+/// and room to be told by us, not by the parser, that they are beyond.
+pub const HEAD_BUFFER_BYTES: usize = 48 << 10;
+/// Header lines that the parser takes in before it gives up by itself.
+pub const HEADERS_PARSED_MAX: usize = 2 * HEADERS_MAX;
+/// Levels of lists and objects in JSON.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Keys of all objects of one document together.
+pub const JSON_KEYS_MAX: usize = 1_000;
+/// Bytes of one text in JSON, keys included.
+pub const JSON_TEXT_BYTES_MAX: usize = 256 << 10;
+/// Entries of one list in JSON.
+pub const JSON_LIST_MAX: usize = 10_000;
+/// Characters of an idempotency key.
+pub const REQUEST_KEY_MAX: usize = 255;
+/// Events that one stream holds for a reader that has not taken them yet.
+pub const STREAM_EVENTS_MAX: usize = 256;
+/// Bytes of the same.
+pub const STREAM_BYTES_MAX: usize = 1 << 20;
+
+/// Bounds in time and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// For the whole body to come in.
+    pub body: Duration,
+    /// For the answer to be found.
+    pub total: Duration,
+    /// The same where the caller asked to wait: the longest wait, and time to say that it is over.
+    pub waiting: Duration,
+    /// Between two requests of one connection.
+    pub idle: Duration,
+    /// For the socket to take in something, once it has stopped.
+    pub write: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Requests and streams of one key at once.
+    pub per_key_max: usize,
+    /// Between two comments in a stream where nothing happens.
+    pub comment: Duration,
+    /// At least so long between two looks of one stream, so that a busy store is not read once
+    /// per commit and reader.
+    pub gather: Duration,
+    /// How long a reader may leave what it was sent.
+    pub slow: Duration,
+    /// How long it then has to read that it must begin again.
+    pub farewell: Duration,
+    /// Between two looks at whether a key is still good, should the news of its end be lost.
+    pub recheck: Duration,
+    /// How long connections are still taken in after the word to stop.
+    pub linger: Duration,
+    /// How long requests in flight may take to finish after that.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(5),
+            body: Duration::from_secs(15),
+            total: Duration::from_secs(30),
+            waiting: Duration::from_secs(65),
+            idle: Duration::from_secs(75),
+            write: Duration::from_secs(30),
+            connections_max: 1_024,
+            per_key_max: 64,
+            comment: Duration::from_secs(15),
+            gather: Duration::from_millis(20),
+            slow: Duration::from_secs(30),
+            farewell: Duration::from_secs(5),
+            recheck: Duration::from_secs(30),
+            linger: Duration::from_secs(1),
+            drain: Duration::from_secs(20),
+        }
+    }
+}

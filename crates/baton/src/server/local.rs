@@ -1,0 +1,120 @@
+//! The key of whoever runs the server, in a file that only that user can read: made once, kept, and
+//! made again before it ends.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_domain::ids::{KeyName, PrincipalId};
+use baton_domain::key::Kind;
+use baton_domain::limits::KEY_LIFETIME_MAX;
+use baton_domain::text::Text;
+use baton_domain::time::Millis;
+use baton_store::KeyRow;
+
+use crate::engine::Engine;
+use crate::identity::{How, Identity, KeyWish};
+use crate::tokens::KeyToken;
+
+/// What the key is called. Two names take turns: the next key is made before the last one ends.
+const NAMES: [&str; 2] = ["local", "local-2"];
+/// A key with less than this left is exchanged for a new one at the start.
+const LEFT_MIN: Millis = Millis::hours(24 * 30);
+/// What may be read of the file: a key, and a little more to see that it is none.
+const FILE_BYTES_MAX: u64 = 256;
+/// What others may do with the file: nothing.
+const OTHERS: u32 = 0o077;
+/// Keys of a tenant that are looked through; there are never more live ones.
+const KEYS_LOOKED_THROUGH: usize = 500;
+
+/// Sees to it that the file holds a good key.
+pub async fn provide(path: &Path, engine: &Engine, identity: &Arc<Identity>) -> Result<(), String> {
+    if let Some(kept) = read(path).map_err(|error| error.to_string())?
+        && is_good(&kept, engine, identity).await?
+    {
+        return Ok(());
+    }
+    let token = make(engine, identity).await.map_err(|error| error.to_string())?;
+    write(path, token.reveal()).map_err(|error| error.to_string())
+}
+
+async fn is_good(kept: &str, engine: &Engine, identity: &Identity) -> Result<bool, String> {
+    let caller = match identity.authenticate(kept).await {
+        Ok(caller) => caller,
+        Err(crate::identity::Denied::Unauthenticated) => return Ok(false),
+        Err(crate::identity::Denied::Unavailable(error)) => return Err(error.to_string()),
+    };
+    // A key that was made before there were as many operations does not allow the new ones.
+    let whole = caller.scopes == identity.local_owner().scopes;
+    let Some(id) = &caller.key else { return Ok(false) };
+    let found = engine.key(id).await.map_err(|error| error.to_string())?;
+    let left = found.map(|found| found.credential.key.expires_at.since(engine.now()));
+    Ok(whole && left.is_some_and(|left| left >= LEFT_MIN))
+}
+
+/// A new secret for the key that is there, if its file was lost; otherwise a new key.
+async fn make(engine: &Engine, identity: &Arc<Identity>) -> Result<KeyToken, baton_store::Error> {
+    let owner = identity.local_owner();
+    let how = || How { origin: origin(), trace: None, request: None };
+    let page = identity.list(&owner, None, KEYS_LOOKED_THROUGH).await?;
+    let now = engine.now();
+    let live = |name: &str| -> Option<&KeyRow> {
+        page.rows.iter().find(|row| row.key.name.as_str() == name && row.key.is_live(now))
+    };
+    let usable = NAMES.iter().find_map(|name| {
+        live(name).filter(|row| {
+            row.key.scopes == *owner.scopes && row.key.expires_at.since(now) >= LEFT_MIN
+        })
+    });
+    let made = if let Some(row) = usable {
+        identity.rotate(&owner, how(), &row.key.id, Some(Millis(0))).await?
+    } else {
+        let name = NAMES.iter().find(|name| live(name).is_none()).unwrap_or(&NAMES[0]);
+        let wish = KeyWish {
+            name: KeyName::new(name)?,
+            principal: PrincipalId::new("owner")?,
+            kind: Kind::Person,
+            scopes: vec!["all".into()],
+            lifetime: Some(KEY_LIFETIME_MAX),
+        };
+        identity.create(&owner, how(), wish).await?
+    };
+    Ok(made.token.expect("without a request key nothing is replayed"))
+}
+
+fn origin() -> Text<64> {
+    Text::new("origin", "serve").expect("a plain word is a text")
+}
+
+/// What the file holds; none if there is none. One that others can read is no secret any more.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    let file = match OpenOptions::new().read(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    if file.metadata()?.mode() & OTHERS != 0 {
+        return Err(io::Error::other(
+            "others may read it: remove it, and start again for a new key",
+        ));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(Some(text.trim_end().to_owned()))
+}
+
+/// Puts the key there whole or not at all.
+fn write(path: &Path, key: &str) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    writeln!(file, "{key}")?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

@@ -1,0 +1,244 @@
+//! One request, from its head to its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_domain::Refusal;
+use baton_domain::scope::{Level, Scope};
+use baton_domain::text::Text;
+use baton_store::Error;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use crate::call::{Call, Envelope};
+use crate::changes::Listener;
+use crate::engine::Engine;
+use crate::identity::Caller;
+use crate::operation::{Entry, Reply};
+use crate::problem::Problem;
+use crate::shape::Shape;
+
+use super::answer::{self, Sent};
+use super::connection::Connection;
+use super::crowd::Seat;
+use super::door::Session;
+use super::guard::{self, once};
+use super::route::{self, Found, Page};
+use super::{Peer, Server, arguments, stream};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const EVENT_STREAM: &str = "text/event-stream";
+/// What a key must allow to read figures: the same as to read how the server is.
+const FIGURES: Scope = Scope::of("health", Level::Read);
+
+/// Answers one request.
+pub async fn answer(
+    server: &Arc<Server>,
+    peer: Peer,
+    connection: &Arc<Connection>,
+    request: Request<Incoming>,
+) -> Response<Sent> {
+    let busy = connection.busy();
+    let (head, body) = request.into_parts();
+    let answered = Answering { server, peer, connection, head: &head }.answer(body).await;
+    let (response, seat) = answered.unwrap_or_else(|problem| {
+        server.look_into(&problem);
+        (answer::problem(&problem), None)
+    });
+    response.map(|body| body.holding(busy, seat))
+}
+
+struct Answering<'a> {
+    server: &'a Arc<Server>,
+    peer: Peer,
+    connection: &'a Arc<Connection>,
+    head: &'a Parts,
+}
+
+type Answered = (Response<Sent>, Option<Seat>);
+
+impl Answering<'_> {
+    async fn answer(&self, body: Incoming) -> Result<Answered, Problem> {
+        guard::pass(self.head, self.server.hosts(self.peer))?;
+        match route::find(self.server.table(), &self.head.method, self.head.uri.path()) {
+            Found::Operation(entry, path) => self.operation(entry, path, body).await,
+            Found::Page(page) => Ok((self.page(page).await?, None)),
+            Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
+            Found::Nothing => {
+                let detail = "there is no such path: see /v1/openapi.json";
+                Err(Problem::new("not_found", detail))
+            }
+        }
+    }
+
+    async fn page(&self, page: Page) -> Result<Response<Sent>, Problem> {
+        match page {
+            Page::Health => {
+                let green = self.server.is_open() && self.server.engine().health().await.green;
+                let (status, word) = if green {
+                    (StatusCode::OK, "green")
+                } else {
+                    (StatusCode::SERVICE_UNAVAILABLE, "red")
+                };
+                Ok(answer::json(status, &json!({ "health": word })))
+            }
+            Page::OpenApi => {
+                self.session().await?;
+                Ok(answer::text(StatusCode::OK, "application/json", super::openapi()))
+            }
+            Page::Metrics => {
+                let session = self.session().await?;
+                if !session.caller.may(&FIGURES) {
+                    let detail = format!("the key does not have the scope {FIGURES}");
+                    return Err(
+                        Problem::new("forbidden", detail).with("scope", FIGURES.to_string())
+                    );
+                }
+                let figures = self.server.engine().metrics().render();
+                let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+                Ok(answer::text(StatusCode::OK, kind, figures))
+            }
+        }
+    }
+
+    async fn operation(
+        &self,
+        entry: &'static Entry,
+        path: Vec<(&'static str, String)>,
+        body: Incoming,
+    ) -> Result<Answered, Problem> {
+        let session = self.session().await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let headers = &self.head.headers;
+        let given = if entry.about.changes() {
+            arguments::body(headers, body, self.server.limits()).await?
+        } else {
+            arguments::no_body(&body)?;
+            Map::new()
+        };
+        let arguments = arguments::merge(entry, path, self.head.uri.query(), given)?;
+        let asking = Asking {
+            engine: Arc::clone(self.server.engine()),
+            entry,
+            envelope: self.envelope(&session.caller)?,
+            caller: session.caller.clone(),
+            origin: self.peer.origin(),
+        };
+        if !entry.about.changes() && wants_stream(headers)? && stream::can_follow(entry) {
+            let last_seen = once(headers, &LAST_EVENT_ID)?;
+            let reader = (session, Arc::clone(self.connection));
+            let limits = *self.server.limits();
+            let following = stream::follow(asking, arguments, last_seen, reader, limits).await?;
+            return Ok((answer::following(following), seat));
+        }
+        let bound = self.bound(entry, &arguments);
+        let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
+        Ok((answer::reply(&entry.about, reply), seat))
+    }
+
+    /// Who asks.
+    async fn session(&self) -> Result<Session, Problem> {
+        let Some(given) = once(&self.head.headers, &header::AUTHORIZATION)? else {
+            if self.peer == Peer::Owner {
+                return Ok(Session::owner(self.server.identity()));
+            }
+            let detail = "send `Authorization: Bearer` with a key";
+            return Err(Problem::new("unauthenticated", detail));
+        };
+        let bearer = match given.split_once(' ') {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => rest.trim(),
+            Some(_) | None => {
+                let detail = "a key is sent as `Authorization: Bearer KEY`";
+                return Err(Problem::new("unauthenticated", detail));
+            }
+        };
+        Session::open(self.server.identity(), bearer).await
+    }
+
+    fn envelope(&self, caller: &Caller) -> Result<Envelope, Problem> {
+        let mut envelope = arguments::envelope(&self.head.headers)?;
+        if let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? {
+            let pass = self.server.engine().keyring().verify(token, &caller.tenant);
+            // One answer for a forged token and for one that is over.
+            envelope.pass = Some(pass.map_err(|_| Problem::from(Refusal::LeaseLost))?);
+        }
+        Ok(envelope)
+    }
+
+    /// How long the answer may take: longer where the caller asked to wait.
+    fn bound(&self, entry: &Entry, arguments: &Value) -> Duration {
+        let limits = self.server.limits();
+        let waits = entry.arguments.field("wait").is_some() && arguments.get("wait").is_some();
+        if waits { limits.waiting } else { limits.total }
+    }
+}
+
+/// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
+async fn within(
+    bound: Duration,
+    entry: &Entry,
+    session: &Session,
+    answer: impl Future<Output = Result<Reply, Problem>>,
+) -> Result<Reply, Problem> {
+    let gave_up = |why: &str| {
+        if entry.about.changes() {
+            Problem::from(Error::Unknown(why.into()))
+        } else {
+            Problem::new("overloaded", why)
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = timeout(bound, answer) => match answer {
+            Ok(answer) => answer,
+            Err(_) => Err(gave_up("it took too long")),
+        },
+        problem = session.over() => Err(if entry.about.changes() {
+            gave_up("the key was revoked or has expired meanwhile")
+        } else {
+            problem
+        }),
+    }
+}
+
+fn wants_stream(headers: &HeaderMap) -> Result<bool, Problem> {
+    let accept = once(headers, &header::ACCEPT)?.unwrap_or_default();
+    let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default());
+    Ok(kinds.any(|kind| kind.trim().eq_ignore_ascii_case(EVENT_STREAM)))
+}
+
+/// An operation that somebody asks for, perhaps again and again.
+pub struct Asking {
+    engine: Arc<Engine>,
+    entry: &'static Entry,
+    caller: Caller,
+    envelope: Envelope,
+    origin: Text<64>,
+}
+
+impl Asking {
+    /// Performs it once.
+    pub async fn perform(&self, arguments: Value) -> Result<Reply, Problem> {
+        let asked = (&self.entry.about, &arguments);
+        let (caller, envelope) = (self.caller.clone(), self.envelope.clone());
+        let engine = Arc::clone(&self.engine);
+        let call = Call::new(engine, caller, envelope, self.origin.clone(), asked);
+        self.entry.perform(arguments, Arc::new(call)).await
+    }
+
+    /// Begins to listen for changes of what it would answer.
+    pub fn listen(&self) -> Result<Listener, Problem> {
+        Ok(self.engine.changes().listen(&self.caller.tenant)?)
+    }
+
+    /// What one of its arguments looks like.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> Option<&'static Shape> {
+        self.entry.arguments.field(name).map(|field| &field.shape)
+    }
+}

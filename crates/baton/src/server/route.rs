@@ -1,0 +1,86 @@
+//! Which operation a method and a path mean, read from the table.
+
+use hyper::Method;
+
+use crate::operation::Entry;
+
+use super::url;
+
+/// What the server answers itself, besides the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Whether it is well, in one word.
+    Health,
+    /// The description of everything else.
+    OpenApi,
+    /// Figures.
+    Metrics,
+}
+
+/// The paths of those pages.
+const PAGES: [(&str, Page); 3] =
+    [("/health", Page::Health), ("/v1/openapi.json", Page::OpenApi), ("/metrics", Page::Metrics)];
+
+/// What a method and a path mean.
+pub enum Found {
+    /// An operation, and its arguments in the path.
+    Operation(&'static Entry, Vec<(&'static str, String)>),
+    /// A page.
+    Page(Page),
+    /// Something, but not by this method; by these.
+    WrongMethod(Vec<&'static str>),
+    /// Nothing.
+    Nothing,
+}
+
+/// Looks for what a method and a path mean. A word that is spelled out beats a placeholder.
+#[must_use]
+pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
+    if let Some((_, page)) = PAGES.iter().find(|(own, _)| *own == path) {
+        let reads = method == Method::GET;
+        return if reads { Found::Page(*page) } else { Found::WrongMethod(vec!["GET"]) };
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    let mut allowed = vec![];
+    let mut best: Option<(usize, &'static Entry)> = None;
+    for entry in table.iter().filter(|entry| fits(entry.about.path, &parts)) {
+        let word = entry.about.method.word();
+        if word != method.as_str() {
+            if !allowed.contains(&word) {
+                allowed.push(word);
+            }
+            continue;
+        }
+        let open = entry.about.placeholders().count();
+        if best.is_none_or(|(fewest, _)| open < fewest) {
+            best = Some((open, entry));
+        }
+    }
+    let Some((_, entry)) = best else {
+        return if allowed.is_empty() { Found::Nothing } else { Found::WrongMethod(allowed) };
+    };
+    // A part that is not well encoded names nothing.
+    match arguments(entry.about.path, &parts) {
+        Some(arguments) => Found::Operation(entry, arguments),
+        None => Found::Nothing,
+    }
+}
+
+fn fits(template: &str, parts: &[&str]) -> bool {
+    let mut given = parts.iter();
+    let all =
+        template.split('/').all(|own| {
+            given.next().is_some_and(|part| {
+                if own.starts_with('{') { !part.is_empty() } else { own == *part }
+            })
+        });
+    all && given.next().is_none()
+}
+
+fn arguments(template: &'static str, parts: &[&str]) -> Option<Vec<(&'static str, String)>> {
+    let named = template.split('/').zip(parts).filter_map(|(own, part)| {
+        let name = own.strip_prefix('{')?.strip_suffix('}')?;
+        Some(url::decoded(part, false).map(|text| (name, text)))
+    });
+    named.collect()
+}

@@ -1,0 +1,130 @@
+//! What `serve` was asked for, whether that is safe, and what it exits with if it cannot be.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use baton_store::sqlite::OpenError;
+
+use crate::{home, tokens};
+
+use super::socket;
+
+/// Something went wrong that has no number of its own.
+const FAILED: u8 = 1;
+/// What was asked for cannot be done so.
+const USAGE: u8 = 2;
+/// The data are not to be used by this binary.
+const DATA: u8 = 65;
+/// The disk failed: a start anew recovers.
+pub const DISK: u8 = 74;
+/// Somebody else has it.
+const BUSY: u8 = 75;
+
+/// What `serve` was asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The data folder.
+    pub folder: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Where to listen on this machine; in the data folder if nobody says.
+    pub socket: Option<PathBuf>,
+    /// Whether somebody in front encrypts.
+    pub behind_proxy: bool,
+    /// Names under which it is asked for besides those of this machine.
+    pub hosts: Vec<String>,
+    /// Whether to say in JSON that it is ready.
+    pub json: bool,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Anybody on the network could listen in.
+    #[error(
+        "{0} can be reached from other machines, and keys would cross the network unencrypted: put \
+         a proxy that speaks TLS in front and say --behind-proxy, or listen at 127.0.0.1"
+    )]
+    Exposed(SocketAddr),
+    /// Nobody can tell which requests are meant for it.
+    #[error(
+        "{0} can be reached from other machines: name the hosts it is asked for by --host NAME"
+    )]
+    Nameless(SocketAddr),
+    /// A name that is none.
+    #[error("--host takes a name as it stands in a URL, with its port if it has one, not `{0}`")]
+    NotAHost(String),
+    /// The folder is not to be used.
+    #[error(transparent)]
+    Home(#[from] home::Error),
+    /// The socket is not to be had.
+    #[error(transparent)]
+    Socket(#[from] socket::Error),
+    /// The address is not to be had.
+    #[error("cannot listen at {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The key of the local user is not to be had.
+    #[error("the key file {0}: {1}")]
+    KeyFile(PathBuf, String),
+    /// Signals are not to be had.
+    #[error("signals cannot be waited for: {0}")]
+    Signals(io::Error),
+}
+
+impl Wish {
+    /// Refuses what would show keys or data to others.
+    pub fn check(&self) -> Result<(), Error> {
+        for host in &self.hosts {
+            let plain =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:[]".contains(c);
+            if host.is_empty() || !host.chars().all(plain) {
+                return Err(Error::NotAHost(host.clone()));
+            }
+        }
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        if !self.behind_proxy {
+            return Err(Error::Exposed(self.listen));
+        }
+        if self.hosts.is_empty() {
+            return Err(Error::Nameless(self.listen));
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    /// What the program exits with.
+    #[must_use]
+    pub fn exit(&self) -> u8 {
+        match self {
+            Self::Exposed(_) | Self::Nameless(_) | Self::NotAHost(_) => USAGE,
+            Self::Home(home::Error::Store(error)) => match error {
+                OpenError::InUse(_) => BUSY,
+                OpenError::NotOurs(_)
+                | OpenError::Network(..)
+                | OpenError::Newer { .. }
+                | OpenError::NotBaton
+                | OpenError::Damaged(_)
+                | OpenError::Migration(..) => DATA,
+                OpenError::Backup(..) | OpenError::Io(..) => DISK,
+            },
+            Self::Home(home::Error::Secrets(error)) => match error {
+                tokens::Error::TooOpen { .. } | tokens::Error::Malformed { .. } => DATA,
+                tokens::Error::Unusable { .. } => DISK,
+            },
+            Self::Socket(error) => match error {
+                socket::Error::InUse(_) => BUSY,
+                socket::Error::NotOurs(_)
+                | socket::Error::NoSocket(_)
+                | socket::Error::TooLong(_) => USAGE,
+                socket::Error::Io(..) => DISK,
+            },
+            Self::Listen(_, error) if error.kind() == io::ErrorKind::AddrInUse => BUSY,
+            Self::KeyFile(..) => DATA,
+            Self::Listen(..) | Self::Signals(_) => FAILED,
+        }
+    }
+}

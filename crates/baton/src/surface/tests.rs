@@ -1,0 +1,127 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use super::text::collect;
+use super::{HANDWRITTEN, SECRETS, openapi, text};
+use crate::operation::Method;
+use crate::operations;
+use crate::shape::{Record, Shape};
+
+#[test]
+fn the_surface_is_what_was_reviewed() {
+    expect_file!["../../surface.txt"].assert_eq(&text());
+}
+
+#[test]
+fn the_description_for_programs_is_what_was_reviewed() {
+    let pretty = serde_json::to_string_pretty(&openapi()).expect("it is JSON");
+    expect_file!["../../openapi.json"].assert_eq(&format!("{pretty}\n"));
+}
+
+#[test]
+fn every_operation_answers_every_question() {
+    let mut names = BTreeSet::new();
+    let mut places = BTreeSet::new();
+    for entry in operations::all() {
+        let about = &entry.about;
+        let name = about.name();
+        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(places.insert((about.method.word(), about.path)), "{name} shares its place");
+        assert!(about.path.starts_with("/v1/"), "{name} is not under /v1");
+        for word in [about.noun, about.verb] {
+            let plain = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            assert!(plain && !word.is_empty(), "{name} is no plain word");
+        }
+        assert!(!about.summary.is_empty() && !about.summary.ends_with('.'), "{name}");
+        let reads = about.method == Method::Get;
+        assert_eq!(about.hints.read_only, reads, "{name}: GET reads, and nothing else does");
+        for placeholder in about.placeholders() {
+            let field = entry.arguments.field(placeholder);
+            assert!(field.is_some_and(|field| field.required), "{name}: {placeholder} is missing");
+        }
+        let listed = entry.answer.field("items").map(|items| &items.shape);
+        let shown = match listed {
+            Some(Shape::List { of, .. }) => &**of,
+            Some(_) | None => &entry.answer,
+        };
+        for column in about.columns {
+            let known = shown.field(column).or_else(|| entry.answer.field(column)).is_some();
+            let inner = entry.answer.fields().iter().any(|field| match &field.shape {
+                Shape::List { of, .. } => of.field(column).is_some(),
+                _ => field.shape.field(column).is_some(),
+            });
+            assert!(known || inner, "{name}: there is no column {column}");
+        }
+    }
+    for route in HANDWRITTEN {
+        assert!(places.insert(("GET", route.path)), "{} is there twice", route.path);
+    }
+}
+
+/// A page is bounded, and says where to go on.
+#[test]
+fn every_list_has_a_limit_and_a_place_to_go_on() {
+    for entry in operations::all().iter().filter(|entry| entry.about.verb == "list") {
+        let name = entry.about.name();
+        for argument in ["after", "limit"] {
+            assert!(entry.arguments.field(argument).is_some(), "{name} has no {argument}");
+        }
+        for member in ["items", "next"] {
+            assert!(entry.answer.field(member).is_some(), "{name} answers no {member}");
+        }
+    }
+}
+
+#[test]
+fn every_field_has_a_sentence_and_every_record_one_meaning() {
+    let mut known: BTreeMap<&str, Record> = BTreeMap::new();
+    for entry in operations::all() {
+        let name = entry.about.name();
+        let mut own = BTreeMap::new();
+        collect(&entry.answer, &mut own);
+        for field in entry.arguments.fields() {
+            check_doc(&name, field.name, &field.doc);
+            collect(&field.shape, &mut own);
+        }
+        for (record, found) in own {
+            for field in &found.fields {
+                check_doc(record, field.name, &field.doc);
+            }
+            let before = known.entry(record).or_insert_with(|| found.clone());
+            assert_eq!(*before, found, "{record} means two things");
+            assert!(!record.ends_with("Answer"), "{record} has the name of an answer");
+        }
+    }
+    for (record, ..) in SECRETS {
+        assert!(known.contains_key(record), "nothing answers {record}");
+    }
+}
+
+fn check_doc(of: &str, field: &str, doc: &str) {
+    assert!(doc.len() > 3 && doc.ends_with('.'), "{of}.{field} needs a sentence");
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let whole = openapi();
+    let mut references = BTreeSet::new();
+    find_references(&whole, &mut references);
+    assert!(references.len() > 20, "there are few references");
+    for reference in references {
+        let place = reference.strip_prefix('#').expect("it is in this document");
+        assert!(whole.pointer(place).is_some(), "{reference} leads nowhere");
+    }
+}
+
+fn find_references(value: &Value, found: &mut BTreeSet<String>) {
+    if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+        found.insert(reference.to_owned());
+    }
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| find_references(item, found)),
+        Value::Object(map) => map.values().for_each(|item| find_references(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

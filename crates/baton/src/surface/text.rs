@@ -1,0 +1,112 @@
+//! `surface.txt`: everything that can be asked, on one page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::operation::Entry;
+use crate::operations;
+use crate::shape::{Field, Record, Shape};
+
+use super::{HANDWRITTEN, secrets_of};
+
+/// How wide the names of fields are printed.
+const NAME_WIDTH: usize = 16;
+
+/// Everything that can be asked, as a reviewer reads it.
+#[must_use]
+pub fn text() -> String {
+    let mut page = String::from(
+        "Everything that can be asked of Baton. Generated from the table of operations; ./check\n\
+         bless rewrites it. A star marks what must be given.\n",
+    );
+    let mut records = BTreeMap::new();
+    for entry in operations::all() {
+        operation(&mut page, entry);
+        for field in entry.arguments.fields() {
+            collect(&field.shape, &mut records);
+        }
+        collect(&entry.answer, &mut records);
+    }
+    page.push_str("\nBESIDES THE TABLE\n\n");
+    for route in HANDWRITTEN {
+        let key = if route.bare { "no key" } else { "any key" };
+        line(&mut page, &format!("GET {} ({}, {key}): {}", route.path, route.kind, route.summary));
+    }
+    page.push_str("\nRECORDS\n");
+    for record in records.values() {
+        line(&mut page, &format!("\n{}: {}", record.name, record.doc));
+        for field in &record.fields {
+            line(&mut page, &described(field));
+        }
+        for (name, doc) in secrets_of(record.name) {
+            line(&mut page, &format!("  {name:NAME_WIDTH$} secret beside it. {doc}"));
+        }
+    }
+    page
+}
+
+fn line(page: &mut String, line: &str) {
+    page.push_str(line.trim_end());
+    page.push('\n');
+}
+
+fn operation(page: &mut String, entry: &Entry) {
+    let about = &entry.about;
+    let hints = about.hints.words().join(", ");
+    let hints = if hints.is_empty() { "adds" } else { &hints };
+    let answer = word(&entry.answer);
+    write!(
+        page,
+        "\n{} {}: {}\n  {} {} -> {} {answer}\n  {} by {}; {hints}\n",
+        about.noun,
+        about.verb,
+        about.summary,
+        about.method.word(),
+        about.path,
+        about.success(),
+        about.scope(),
+        about.speaker.word(),
+    )
+    .expect("a text takes what it is given");
+    for field in entry.arguments.fields() {
+        line(page, &described(field));
+    }
+}
+
+fn described(field: &Field) -> String {
+    let name = format!("{}{}", field.name, if field.required { "*" } else { "" });
+    format!("  {name:NAME_WIDTH$} {}. {}", word(&field.shape), field.doc)
+}
+
+/// What a value looks like, in a few words.
+fn word(shape: &Shape) -> String {
+    match shape {
+        Shape::Text { bytes_max, form: None } => format!("text<={bytes_max}"),
+        Shape::Text { form: Some(form), .. } => format!("like {}", form.example),
+        Shape::Number { min, max } => format!("{min}..{max}"),
+        Shape::Flag => "true|false".to_owned(),
+        Shape::Choice(words) => words.join("|"),
+        Shape::List { of, count_max } => format!("[{}]<={count_max}", word(of)),
+        Shape::Map { of, count_max } => format!("{{name: {}}}<={count_max}", word(of)),
+        Shape::Record(record) => record.name.to_owned(),
+        Shape::Json => "json".to_owned(),
+    }
+}
+
+/// Every record inside, under its name.
+pub(super) fn collect(shape: &Shape, records: &mut BTreeMap<&'static str, Record>) {
+    match shape {
+        Shape::Record(record) => {
+            records.insert(record.name, record.clone());
+            for field in &record.fields {
+                collect(&field.shape, records);
+            }
+        }
+        Shape::List { of, .. } | Shape::Map { of, .. } => collect(of, records),
+        Shape::Text { .. }
+        | Shape::Number { .. }
+        | Shape::Flag
+        | Shape::Choice(_)
+        | Shape::Json => {}
+    }
+}

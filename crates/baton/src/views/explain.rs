@@ -1,0 +1,211 @@
+//! Why a task is not moving, in sentences and commands.
+
+use baton_domain::explain::{Explained, Hindrance, Remedy};
+use baton_domain::ids::TaskId;
+use baton_domain::pool::PoolName;
+use baton_domain::run::{Delay, Purpose, Why};
+use baton_domain::task::{Ending, Hold};
+use baton_domain::time::Timestamp;
+
+use crate::shape::{When, record};
+
+record! {
+    /// One reason why a task is not moving.
+    pub struct CauseView {
+        /// The stable word.
+        code: String,
+        /// The sentence.
+        sentence: String,
+        /// Since when, where that is known.
+        since: Option<When>,
+        /// When it passes by itself.
+        until: Option<When>,
+        /// The command that helps.
+        command: Option<String>,
+    }
+}
+
+impl CauseView {
+    /// A reason as callers see it.
+    #[must_use]
+    pub fn of(task: TaskId, explained: &Explained) -> Self {
+        Self {
+            code: explained.hindrance.code().to_owned(),
+            sentence: sentence(&explained.hindrance),
+            since: explained.since.map(When),
+            until: until(&explained.hindrance).map(When),
+            command: explained.next.as_ref().and_then(|next| command(task, next)),
+        }
+    }
+}
+
+fn sentence(hindrance: &Hindrance) -> String {
+    match hindrance {
+        Hindrance::Archived { how } => format!("It is put away: {}.", ended(how)),
+        Hindrance::Ended { how } => format!("It has ended: {}.", ended(how)),
+        Hindrance::Draft => "It is a draft: nothing happens to it before it is published.".into(),
+        Hindrance::AwaitingApproval => "Somebody must agree before it is executed.".into(),
+        Hindrance::Frozen => "Somebody put it on ice.".into(),
+        Hindrance::ReviewHold => "Somebody wants to look at it before it goes on.".into(),
+        Hindrance::DependencyFailed { on } => {
+            format!("It waits for {on}, which ended otherwise than done.")
+        }
+        Hindrance::DependencyOpen { on } => format!("It waits for {on}, which is not done."),
+        Hindrance::ChildrenUndone { count } => {
+            format!("All its children have ended, {count} of them otherwise than done.")
+        }
+        Hindrance::ChildrenOpen => "It is done once its children are.".into(),
+        Hindrance::Backlog => "It is in the backlog: nobody has begun it.".into(),
+        Hindrance::Failed { why } => format!("Its last run failed: {why}."),
+        Hindrance::Cancelled => "Its last run was called off.".into(),
+        Hindrance::EndedWithoutResult => "Its last run ended without a word.".into(),
+        Hindrance::Blocked { block } => blocked(block),
+        Hindrance::Recurring => {
+            "The same block came back too often: only a person may unpark it.".into()
+        }
+        Hindrance::Delayed { why, .. } => match why {
+            Delay::Scheduled => "It starts at a time that somebody chose.".into(),
+            Delay::Backoff => "It pauses after a failure.".into(),
+            Delay::RateLimit => "It waits for a rate limit to reset.".into(),
+        },
+        Hindrance::WaitingForInput { .. } => "Its agent asked something and waits.".into(),
+        Hindrance::Held { attempt, holder, purpose, .. } => {
+            let doing = match purpose {
+                Purpose::Work => "works on it",
+                Purpose::Verify => "verifies it",
+                Purpose::Merge => "merges it",
+                Purpose::Probe => "tries whether its block is gone",
+            };
+            format!("{holder} {doing} as {attempt}.")
+        }
+        Hindrance::Silent => "Its holder does nothing but renew its lease.".into(),
+        Hindrance::Stopping => "Its attempt is being stopped.".into(),
+        Hindrance::StopUnverified { attempts } if attempts.is_empty() => {
+            "A process of its attempt was seen that would not die.".into()
+        }
+        Hindrance::StopUnverified { attempts } => {
+            let numbers: Vec<_> = attempts.iter().map(ToString::to_string).collect();
+            format!("Nobody proved that attempt {} is dead.", numbers.join(", "))
+        }
+        Hindrance::Paused { pool, .. } => format!("Somebody paused {pool}."),
+        Hindrance::PoolFull { pool } => format!("The limit of {pool} is reached."),
+        Hindrance::AssigneeAbsent { assignee } => {
+            format!("It is for {assignee} alone, who does not wait for work now.")
+        }
+        Hindrance::CapabilityMissing { needs } => {
+            let needs: Vec<_> = needs.iter().map(ToString::to_string).collect();
+            format!("Nobody who waits for work can do {}.", needs.join(", "))
+        }
+        Hindrance::PersonStage { stage } => format!("People work the stage {stage}."),
+        Hindrance::NoWorker => "Nobody waits for such work now.".into(),
+        Hindrance::NoVerifier => "Nobody verifies what was submitted.".into(),
+        Hindrance::Starving => "It has queued for longer than it should.".into(),
+        Hindrance::Queued => "Nothing stands in its way: it waits for its turn.".into(),
+    }
+}
+
+fn ended(how: &Ending) -> String {
+    match how {
+        Ending::Done { verified: true } => "done".into(),
+        Ending::Done { verified: false } => "done, unverified".into(),
+        Ending::Abandoned { reason } => format!("abandoned ({reason})"),
+        Ending::Superseded { by, reason } => format!("superseded by {by} ({reason})"),
+        Ending::Rejected { reason } => format!("rejected ({reason})"),
+    }
+}
+
+fn blocked(why: &Why) -> String {
+    match why {
+        Why::NeedsInput => "Its run is parked until somebody answers.".into(),
+        Why::Capability { needs } => {
+            format!("Its run is parked until somebody takes it who can do {needs}.")
+        }
+        Why::Transient { .. } => "Its run is parked for a while.".into(),
+        Why::Dependency { on } => format!("Its run is parked until {on} is done."),
+        Why::Limit { cap } => format!("Its run is parked: it reached `{}`.", cap.knob()),
+    }
+}
+
+fn until(hindrance: &Hindrance) -> Option<Timestamp> {
+    match hindrance {
+        Hindrance::Delayed { until, .. }
+        | Hindrance::Blocked { block: Why::Transient { until } } => Some(*until),
+        Hindrance::WaitingForInput { until }
+        | Hindrance::Held { until, .. }
+        | Hindrance::Paused { until, .. } => *until,
+        Hindrance::Archived { .. }
+        | Hindrance::Ended { .. }
+        | Hindrance::Draft
+        | Hindrance::AwaitingApproval
+        | Hindrance::Frozen
+        | Hindrance::ReviewHold
+        | Hindrance::DependencyFailed { .. }
+        | Hindrance::DependencyOpen { .. }
+        | Hindrance::ChildrenUndone { .. }
+        | Hindrance::ChildrenOpen
+        | Hindrance::Backlog
+        | Hindrance::Failed { .. }
+        | Hindrance::Cancelled
+        | Hindrance::EndedWithoutResult
+        | Hindrance::Blocked { .. }
+        | Hindrance::Recurring
+        | Hindrance::Silent
+        | Hindrance::Stopping
+        | Hindrance::StopUnverified { .. }
+        | Hindrance::PoolFull { .. }
+        | Hindrance::AssigneeAbsent { .. }
+        | Hindrance::CapabilityMissing { .. }
+        | Hindrance::PersonStage { .. }
+        | Hindrance::NoWorker
+        | Hindrance::NoVerifier
+        | Hindrance::Starving
+        | Hindrance::Queued => None,
+    }
+}
+
+/// The remedy as a command; none where nothing that exists yet helps.
+fn command(task: TaskId, next: &Remedy) -> Option<String> {
+    Some(match next {
+        Remedy::Publish => format!("baton task publish {task}"),
+        Remedy::Approve => format!("baton task approve {task}"),
+        Remedy::Unhold { hold: Hold::Frozen } => {
+            format!("baton task unfreeze {task} --reason \"…\"")
+        }
+        Remedy::Unhold { hold: Hold::Review } => format!("baton task unhold {task} --reason \"…\""),
+        Remedy::Undepend { on } => format!("baton task undepend {task} {on}"),
+        Remedy::Show { task } => format!("baton task explain {task}"),
+        Remedy::Move { to } => format!("baton task move {task} --stage {to}"),
+        Remedy::Retry => format!("baton run retry {task} --reason \"…\""),
+        Remedy::Close => format!("baton task close {task} --reason \"…\""),
+        Remedy::Answer => format!("baton answer {task} \"…\""),
+        Remedy::Unblock => format!("baton run unblock {task} --reason \"…\""),
+        Remedy::Release => format!("baton run force-release {task} --reason \"…\""),
+        Remedy::Take => format!("baton run claim --task {task}"),
+        Remedy::RaiseCap { cap } => {
+            let knob = cap.knob().trim_start_matches("policy.");
+            format!("baton task edit {task} --policy '{{\"{knob}\": …}}'")
+        }
+        Remedy::RaiseLimit { pool } => format!("baton pool set \"{pool}\" --limit …"),
+        Remedy::Resume { pool } => resume(pool),
+        Remedy::ClearAssignee => format!("baton task edit {task} --clear assignee"),
+        Remedy::StartWorker { capabilities } => {
+            let able = capabilities.iter().map(|able| format!(" --capabilities {able}"));
+            format!("baton run claim{}", able.collect::<String>())
+        }
+        Remedy::StartVerifier => return None,
+    })
+}
+
+fn resume(pool: &PoolName) -> String {
+    match pool {
+        PoolName::Scheduler => "baton scheduler resume".into(),
+        PoolName::Project(project) => format!("baton scheduler resume --project {project}"),
+        PoolName::Stage(project, stage) => {
+            format!("baton scheduler resume --project {project} --stage {stage}")
+        }
+        PoolName::Tree(task) => format!("baton scheduler resume --task {task}"),
+        PoolName::Holder(_) | PoolName::Key(..) | PoolName::Account(_) | PoolName::Budget(_) => {
+            "baton pool list".into()
+        }
+    }
+}

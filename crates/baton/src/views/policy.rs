@@ -1,0 +1,72 @@
+//! How a task is tried, as callers choose and see it.
+
+use baton_domain::policy::Policy;
+
+use crate::shape::{Span, record};
+
+record! {
+    /// How a task is tried; what is not chosen stays as it is.
+    pub struct PolicyView {
+        /// Failures by the agent's own fault before the run fails.
+        attempts_max: Option<u8>,
+        /// Endings without a result before a person must look.
+        continuations_max: Option<u8>,
+        /// Losses of infrastructure before a person must look.
+        losses_max: Option<u8>,
+        /// Attempts of any ending before a person must look.
+        tries_max: Option<u16>,
+        /// The first pause after a failure; it doubles with each further one.
+        backoff: Option<Span>,
+        /// The longest pause after a failure.
+        backoff_max: Option<Span>,
+        /// How long a lease lives without renewal.
+        lease: Option<Span>,
+        /// How long an attempt may take in all.
+        wall: Option<Span>,
+        /// How long a question may keep an agent waiting.
+        input: Option<Span>,
+        /// How long a run may queue before it counts as starved.
+        starved: Option<Span>,
+        /// Millionths of a currency unit that an attempt reserves from its tree's budget.
+        budget_micros: Option<u64>,
+    }
+}
+
+impl PolicyView {
+    /// A policy as callers see it.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            attempts_max: Some(policy.attempts_max),
+            continuations_max: Some(policy.continuations_max),
+            losses_max: Some(policy.losses_max),
+            tries_max: Some(policy.tries_max),
+            backoff: Some(Span(policy.backoff)),
+            backoff_max: Some(Span(policy.backoff_max)),
+            lease: Some(Span(policy.lease)),
+            wall: Some(Span(policy.wall)),
+            input: Some(Span(policy.input)),
+            starved: Some(Span(policy.starved)),
+            budget_micros: Some(policy.budget_micros),
+        }
+    }
+
+    /// What was chosen, over what is.
+    #[must_use]
+    pub fn over(self, policy: Policy) -> Policy {
+        let span = |chosen: Option<Span>, is| chosen.map_or(is, |span| span.0);
+        Policy {
+            attempts_max: self.attempts_max.unwrap_or(policy.attempts_max),
+            continuations_max: self.continuations_max.unwrap_or(policy.continuations_max),
+            losses_max: self.losses_max.unwrap_or(policy.losses_max),
+            tries_max: self.tries_max.unwrap_or(policy.tries_max),
+            backoff: span(self.backoff, policy.backoff),
+            backoff_max: span(self.backoff_max, policy.backoff_max),
+            lease: span(self.lease, policy.lease),
+            wall: span(self.wall, policy.wall),
+            input: span(self.input, policy.input),
+            starved: span(self.starved, policy.starved),
+            budget_micros: self.budget_micros.unwrap_or(policy.budget_micros),
+        }
+    }
+}

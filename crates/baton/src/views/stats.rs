@@ -1,0 +1,180 @@
+//! Counts and ages as callers see them.
+
+use std::collections::BTreeMap;
+
+use baton_domain::ids::ProjectId;
+use baton_domain::time::Millis;
+use baton_store::Stats;
+use baton_store::read::{Column, RunWord};
+
+use crate::health::{Health, Reason};
+use crate::shape::choices::Word;
+use crate::shape::{Span, record};
+
+record! {
+    /// How many tasks there are, and in which state.
+    pub struct StatsView {
+        /// Live tasks by project and column.
+        columns: Vec<ColumnView>,
+        /// Live tasks by badge.
+        badges: BTreeMap<String, u64>,
+        /// Live runs by state.
+        runs: BTreeMap<String, u64>,
+        /// What waits for a person, by cause; a task may have several.
+        needs: BTreeMap<String, u64>,
+        /// Tasks that wait for a person.
+        inbox: u64,
+        /// Tasks that ended.
+        ended: u64,
+        /// Claimers that wait for work.
+        claims_waiting: u64,
+        /// Whether there are more than were counted: then every figure is a lower bound.
+        more: bool,
+    }
+
+    /// A column of the board.
+    pub struct ColumnView {
+        /// Of which project.
+        project: ProjectId,
+        /// backlog, or a working stage.
+        stage: String,
+        /// Tasks in it.
+        count: u64,
+    }
+
+    /// How Baton is, in ages: a stuck part shows by growing old.
+    pub struct HealthView {
+        /// Whether nothing is wrong.
+        green: bool,
+        /// Everything that is wrong.
+        troubles: Vec<TroubleView>,
+        /// Since the last commit; quiet is not wrong.
+        commit_age: Option<Span>,
+        /// Since the write-ahead log was last copied back.
+        checkpoint_age: Option<Span>,
+        /// Since the last good sweep of this server.
+        sweep_age: Span,
+        /// Since the last seal, if anything is unsealed.
+        seal_age: Option<Span>,
+        /// How long the most overdue lease is past its effective end.
+        overdue: Span,
+        /// Bytes free where the store is.
+        free_bytes: Option<u64>,
+    }
+
+    /// Something that is wrong.
+    pub struct TroubleView {
+        /// The stable word.
+        code: String,
+        /// The sentence.
+        detail: String,
+        /// What to do next, as a command.
+        next: String,
+    }
+}
+
+impl StatsView {
+    /// Counts as callers see them.
+    #[must_use]
+    pub fn of(stats: &Stats, claims_waiting: usize) -> Self {
+        let column = |((project, column), count): (&(ProjectId, Column), &u64)| ColumnView {
+            project: project.clone(),
+            stage: column_word(column),
+            count: *count,
+        };
+        Self {
+            columns: stats.columns.iter().map(column).collect(),
+            badges: worded(&stats.badges, Word::word),
+            runs: worded(&stats.runs, |run| run_word(*run)),
+            needs: worded(&stats.needs, Word::word),
+            inbox: stats.inbox,
+            ended: stats.ended,
+            claims_waiting: claims_waiting as u64,
+            more: stats.more,
+        }
+    }
+}
+
+fn worded<K>(counts: &BTreeMap<K, u64>, word: fn(&K) -> &'static str) -> BTreeMap<String, u64> {
+    counts.iter().map(|(key, count)| (word(key).to_owned(), *count)).collect()
+}
+
+fn column_word(column: &Column) -> String {
+    match column {
+        Column::Backlog => "backlog".to_owned(),
+        Column::Working(name) => name.to_string(),
+        Column::Done => "done".to_owned(),
+        Column::Closed => "closed".to_owned(),
+        Column::Archived => "archived".to_owned(),
+    }
+}
+
+fn run_word(run: RunWord) -> &'static str {
+    match run {
+        RunWord::Queued => "queued",
+        RunWord::Delayed => "delayed",
+        RunWord::Blocked => "blocked",
+        RunWord::Submitted => "submitted",
+        RunWord::Leased => "leased",
+        RunWord::Working => "working",
+        RunWord::WaitingInput => "waiting_input",
+        RunWord::Verifying => "verifying",
+        RunWord::Stopping => "stopping",
+        RunWord::Completed => "completed",
+        RunWord::Failed => "failed",
+        RunWord::Cancelled => "cancelled",
+    }
+}
+
+impl HealthView {
+    /// How Baton is, without what would tell one tenant of the others: counts are in the metrics.
+    #[must_use]
+    pub fn of(health: &Health) -> Self {
+        Self {
+            green: health.green,
+            troubles: health.reasons.iter().map(TroubleView::of).collect(),
+            commit_age: health.commit_age.map(Span),
+            checkpoint_age: health.checkpoint_age.map(Span),
+            sweep_age: Span(health.sweep_age),
+            seal_age: health.seal_age.map(Span),
+            overdue: Span(health.overdue),
+            free_bytes: health.free_bytes,
+        }
+    }
+}
+
+impl TroubleView {
+    fn of(reason: &Reason) -> Self {
+        let ago = |age: &Millis| Span(*age).to_string();
+        // What a store says of its own troubles is for the log, not for callers.
+        let (code, detail) = match reason {
+            Reason::SweepLate { age } => (
+                "sweep_late",
+                format!(
+                    "time does not pass: the last sweep was {} ago, and no lease ends",
+                    ago(age)
+                ),
+            ),
+            Reason::LeaseOverdue { overdue } => {
+                ("lease_overdue", format!("a lease should have ended {} ago", ago(overdue)))
+            }
+            Reason::CheckpointLate { age } => (
+                "checkpoint_late",
+                format!("the write-ahead log was last copied back {} ago", ago(age)),
+            ),
+            Reason::SealLate { age } => {
+                ("seal_late", format!("what happened was last signed {} ago", ago(age)))
+            }
+            Reason::DiskFull => {
+                ("disk_full", "there is no room for new work; free some space".to_owned())
+            }
+            Reason::Stopped { .. } => {
+                ("stopped", "the store has stopped; start the server again".to_owned())
+            }
+            Reason::Unreadable { .. } => {
+                ("unreadable", "the store does not say how it is".to_owned())
+            }
+        };
+        Self { code: code.to_owned(), detail, next: "baton doctor".to_owned() }
+    }
+}

@@ -1,0 +1,11 @@
+//! The server as its callers see it: real sockets, bytes in, bytes out.
+
+mod answers;
+mod bounds;
+mod caller;
+mod closing;
+mod doors;
+mod streams;
+mod strangers;
+mod unix;
+mod world;

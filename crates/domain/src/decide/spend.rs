@@ -1,0 +1,93 @@
+//! What an attempt costs. A report tells the whole of it, so that one told twice counts once; what
+//! goes beyond the reservation is gone from the budgets at once.
+
+use crate::event::Event;
+use crate::limits::LATE_ATTEMPTS_MAX;
+use crate::pool::PoolName;
+use crate::run::{Block, Cap, Outcome, Phase, Purpose, Why};
+use crate::scene::{Decision, Scene};
+use crate::task::Flow;
+use crate::time::Timestamp;
+
+use super::Grip;
+use super::ending::{Sentence, conclude, reserved, settle};
+
+/// Books what the present attempt has cost, and stops it if it lives on money that nobody has.
+pub(super) fn spent(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    total_micros: u64,
+    now: Timestamp,
+) -> Decision {
+    let mut decision = book(grip, total_micros);
+    if decision.is_nothing() || !is_to_stop(grip) || !is_overdrawn(scene, grip, total_micros) {
+        return decision;
+    }
+    // The end of a solo attempt must give back by what has just been booked, too.
+    let mut held = grip.held.clone();
+    held.spent_micros = total_micros;
+    let grip = Grip { held: &held, ..*grip };
+    let block = Block::new(Why::Limit { cap: Cap::Budget }, now);
+    let outcome = Outcome::Blocked { block, answered: false };
+    let stop = conclude(scene, &grip, Sentence::new(outcome, None), now);
+    decision.events.extend(stop.events);
+    decision.pools.extend(stop.pools);
+    decision.reactions.extend(stop.reactions);
+    decision.lease = stop.lease;
+    decision
+}
+
+/// Books the difference to what was booked before; a lower or equal total says nothing new.
+pub(super) fn book(grip: &Grip<'_>, total_micros: u64) -> Decision {
+    let (held, flow) = (grip.held, grip.flow);
+    let micros = total_micros.saturating_sub(held.spent_micros);
+    if micros == 0 {
+        return Decision::default();
+    }
+    let beyond = |pool: &PoolName| {
+        let over = |spent: u64| spent.saturating_sub(reserved(held, pool));
+        over(total_micros) - over(held.spent_micros)
+    };
+    Decision {
+        events: vec![Event::Spent { attempt: held.attempt, micros }],
+        pools: settle(flow, beyond).collect(),
+        ..Decision::default()
+    }
+}
+
+/// Books what an attempt has cost that is over; none if it is too long ago to know what was booked.
+pub(super) fn late(flow: &Flow, attempt: u32, total_micros: u64) -> Option<Decision> {
+    if attempt.saturating_add(LATE_ATTEMPTS_MAX) <= flow.attempts {
+        return None;
+    }
+    let settled = flow.settled.get(&attempt).copied().unwrap_or(0);
+    let micros = total_micros.saturating_sub(settled);
+    if micros == 0 {
+        return Some(Decision::default());
+    }
+    Some(Decision {
+        events: vec![Event::Spent { attempt, micros }],
+        pools: settle(flow, |_| micros).collect(),
+        ..Decision::default()
+    })
+}
+
+/// Whether it is at work: what is verified, probed or stopped costs nothing more worth stopping.
+fn is_to_stop(grip: &Grip<'_>) -> bool {
+    let works = matches!(grip.held.purpose, Purpose::Work | Purpose::Merge);
+    let active = match grip.held.phase {
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) => true,
+        Phase::Verifying { .. } | Phase::Stopping { .. } => false,
+    };
+    works && active
+}
+
+/// Whether it has used up what it reserved and a budget has nothing left to add.
+fn is_overdrawn(scene: &Scene<'_>, grip: &Grip<'_>, total_micros: u64) -> bool {
+    grip.flow.budgets().any(|name| {
+        let over = |spent: u64| spent.saturating_sub(reserved(grip.held, &name));
+        let added = over(total_micros) - over(grip.held.spent_micros);
+        total_micros >= reserved(grip.held, &name)
+            && scene.pools.get(&name).is_some_and(|pool| pool.room() <= added)
+    })
+}

@@ -1,0 +1,190 @@
+//! Money: a total that is told again counts once, and what nobody has stops whoever spends it.
+
+use baton_domain::Decision;
+use baton_domain::command::{Command, NewTask, Proof, Supervisor};
+use baton_domain::ids::TaskId;
+use baton_domain::limits::{BUDGET_MICROS_MAX, LATE_ATTEMPTS_MAX};
+use baton_domain::policy::Policy;
+use baton_domain::pool::{Pool, PoolName};
+use baton_domain::refusal::Refusal;
+use baton_domain::run::{Cap, Idle, Mode, RunState, Why};
+use baton_domain::task::Kind;
+use baton_domain::time::Millis;
+use baton_domain::view::Need;
+
+use crate::cast::{
+    Decided, complete, contracted, fail, lost, proved, release, solo, started, story, world,
+};
+use crate::world::World;
+
+fn spend(total_micros: u64) -> Supervisor {
+    Supervisor::Spend { total_micros }
+}
+
+fn nothing() -> Decided {
+    Ok(Decision::default())
+}
+
+/// An epic with money for everything below it, and a child that reserves some of it.
+fn funded(limit: u64, budget_micros: u64) -> (World, PoolName, TaskId) {
+    let mut world = world();
+    let epic = world.made(NewTask { kind: Kind::Epic, ..story() });
+    let pool = PoolName::Budget(epic);
+    world.pools.insert(pool.clone(), Pool { limit: Some(limit), ..Pool::default() });
+    let id = world.made(child(epic, budget_micros));
+    (world, pool, id)
+}
+
+fn child(epic: TaskId, budget_micros: u64) -> NewTask {
+    let policy = Policy { budget_micros, ..Policy::default() };
+    NewTask { parent: Some(epic), policy, ..started() }
+}
+
+fn gone(world: &World, pool: &PoolName) -> (u64, u64) {
+    (world.pools[pool].used, world.pools[pool].settled)
+}
+
+#[test]
+fn a_total_is_booked_once_however_often_it_is_told() {
+    for mode in [Mode::Solo, Mode::Supervised] {
+        let (mut world, pool, id) = funded(1_000, 0);
+        world.take_up(id, mode);
+        world.supervisor(id, spend(30)).expect("it is held");
+        assert_eq!(world.supervisor(id, spend(30)), nothing());
+        assert_eq!(world.supervisor(id, spend(29)), nothing(), "a late report is no news");
+        world.supervisor(id, spend(50)).expect("it is held");
+        assert_eq!((world.held(id).spent_micros, gone(&world, &pool)), (50, (0, 50)));
+        let proof = world.proof(id);
+        world.conclude(id, complete());
+        let tell = |world: &mut World, total| {
+            world.tell(id, &Command::Supervisor(proof.clone(), spend(total)))
+        };
+        assert_eq!(tell(&mut world, 50), nothing(), "it was settled at the end");
+        tell(&mut world, 57).expect("the rest is settled late");
+        assert_eq!(tell(&mut world, 57), nothing());
+        assert_eq!(gone(&world, &pool), (0, 57));
+    }
+}
+
+#[test]
+fn what_goes_beyond_the_reservation_is_gone_at_once() {
+    let (mut world, pool, id) = funded(1_000, 60);
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(40)).expect("it is held");
+    assert_eq!(gone(&world, &pool), (60, 0), "the reservation covers it");
+    world.supervisor(id, spend(75)).expect("it is held");
+    assert_eq!(gone(&world, &pool), (60, 15));
+    world.conclude(id, complete());
+    assert_eq!(gone(&world, &pool), (0, 75));
+}
+
+#[test]
+fn whoever_spends_money_that_nobody_has_is_parked() {
+    for (mode, budget_micros) in [(Mode::Solo, 0), (Mode::Supervised, 0), (Mode::Solo, 60)] {
+        let (mut world, pool, id) = funded(100, budget_micros);
+        world.take_up(id, mode);
+        world.supervisor(id, spend(99)).expect("it is held");
+        assert_eq!(world.word(id), "working", "something is left");
+        world.supervisor(id, spend(120)).expect("it is held");
+        if mode == Mode::Supervised {
+            assert_eq!(world.word(id), "stopping");
+            world.supervisor(id, spend(121)).expect("dying costs, too");
+            world.supervisor(id, proved()).expect("it is dead");
+        }
+        let RunState::Idle(Idle::Blocked(block)) = &world.run(id).state else {
+            panic!("it is {}", world.word(id));
+        };
+        assert_eq!(block.why, Why::Limit { cap: Cap::Budget });
+        assert_eq!(world.flow(id).needs(world.now), [Need::Limit]);
+        let spent = if mode == Mode::Supervised { 121 } else { 120 };
+        assert_eq!(gone(&world, &pool), (0, spent));
+    }
+}
+
+#[test]
+fn an_exhausted_budget_refuses_new_claims_while_its_spender_is_still_at_work() {
+    let (mut world, pool, id) = funded(100, 60);
+    let PoolName::Budget(epic) = pool else { panic!("{pool} is no budget") };
+    let other = world.made(child(epic, 0));
+    world.take_up(id, Mode::Supervised);
+    world.supervisor(id, spend(99)).expect("it is held");
+    world.claim(other, solo()).expect("one millionth is left");
+    world.supervisor(other, release()).expect("it is held");
+    world.supervisor(id, spend(100)).expect("it is held");
+    let refused = world.claim(other, solo());
+    assert_eq!(refused, Err(Refusal::PoolFull { pool: pool.to_string() }));
+}
+
+#[test]
+fn whoever_keeps_to_its_reservation_is_not_stopped_by_others() {
+    let (mut world, pool, id) = funded(100, 60);
+    let PoolName::Budget(epic) = pool else { panic!("{pool} is no budget") };
+    let other = world.made(child(epic, 0));
+    world.take_up(id, Mode::Solo);
+    world.take_up(other, Mode::Solo);
+    world.supervisor(other, spend(90)).expect("it is held");
+    assert_eq!(world.word(other), "blocked");
+    world.supervisor(id, spend(59)).expect("it is held");
+    assert_eq!(world.word(id), "working", "that money is its own");
+    world.supervisor(id, spend(60)).expect("it is held");
+    assert_eq!(world.word(id), "blocked", "and now it is gone");
+}
+
+#[test]
+fn what_is_being_verified_is_not_stopped_for_money() {
+    let mut world = world();
+    let id = world.at_work(contracted(), Mode::Supervised);
+    let pool = Pool { limit: Some(10), ..Pool::default() };
+    world.pools.insert(PoolName::Budget(id), pool);
+    world.agent(id, complete()).expect("it is held");
+    world.supervisor(id, spend(50)).expect("it is held");
+    assert_eq!(world.word(id), "verifying");
+    assert_eq!(gone(&world, &PoolName::Budget(id)), (0, 50));
+}
+
+#[test]
+fn an_overdue_report_is_booked_and_stops_nobody() {
+    let (mut world, pool, id) = funded(10, 0);
+    world.take_up(id, Mode::Supervised);
+    let proof = world.proof(id);
+    world.wait(Millis::minutes(6));
+    world.tell(id, &Command::Supervisor(proof.clone(), spend(30))).expect("it is booked");
+    assert_eq!((world.word(id), gone(&world, &pool)), ("working", (0, 30)));
+    world.pass(id);
+    assert_eq!(world.tell(id, &Command::Supervisor(proof, spend(30))), nothing());
+    assert_eq!(gone(&world, &pool), (0, 30));
+}
+
+#[test]
+fn only_the_last_attempts_may_tell_their_cost_late() {
+    let mut world = world();
+    let policy = Policy { losses_max: 100, ..Policy::default() };
+    let id = world.made(NewTask { policy, ..started() });
+    let mut proofs: Vec<Proof> = vec![];
+    for _ in 0..=LATE_ATTEMPTS_MAX {
+        world.take_up(id, Mode::Solo);
+        world.supervisor(id, spend(5)).expect("it is held");
+        proofs.push(world.proof(id));
+        world.supervisor(id, lost()).expect("it is held");
+        world.wait(Millis::hours(1));
+        world.pass(id);
+    }
+    let mut tell = |proof: &Proof| world.tell(id, &Command::Supervisor(proof.clone(), spend(6)));
+    assert_eq!(tell(&proofs[0]), Err(Refusal::LeaseLost), "nobody knows what it cost before");
+    for proof in &proofs[1..] {
+        tell(proof).expect("the difference is settled");
+    }
+    let all = 6 * u64::from(LATE_ATTEMPTS_MAX) + 5;
+    assert_eq!(gone(&world, &PoolName::Budget(id)), (0, all));
+    assert!(world.flow(id).settled.len() <= LATE_ATTEMPTS_MAX as usize);
+}
+
+#[test]
+fn a_total_has_a_bound() {
+    let (mut world, _, id) = funded(100, 0);
+    world.take_up(id, Mode::Solo);
+    let refused = world.supervisor(id, spend(BUDGET_MICROS_MAX + 1));
+    assert_eq!(refused.map_err(|refusal| refusal.code()), Err("invalid"));
+    assert_eq!(world.supervisor(id, spend(0)), nothing());
+    world.conclude(id, fail());
+}
