@@ -1,6 +1,7 @@
 //! The command line: parse, ask, print, exit code. It knows no operation by name: the tree is
 //! built from the table, and what everyday commands add is a list.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use crate::client::{Asked, Failure};
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
+use crate::server::command as server;
 use crate::surroundings::Surroundings;
 
 mod alias;
@@ -29,7 +31,7 @@ mod upkeep;
 pub use alias::{ALIASES, Alias, aliases};
 
 use globals::{Globals, Output};
-use render::Look;
+use render::{Depth, Look};
 
 /// What was typed cannot be understood.
 const USAGE: u8 = 2;
@@ -49,6 +51,8 @@ pub(crate) struct Session<'a> {
     around: &'a Surroundings,
     globals: Globals,
     streams: Streams<'a>,
+    /// The key of the last request that may change something.
+    sent: RefCell<Option<String>>,
 }
 
 /// Runs what was asked for.
@@ -61,12 +65,32 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, around: &Surroundings)
             return ExitCode::FAILURE;
         }
     };
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|name| name == "serve") {
+        return runtime.block_on(serve(&arguments, around));
+    }
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     let streams = Streams { out: &mut out, err: &mut err };
     let exit = runtime.block_on(run_in(arguments, around, streams));
     // A read of stdin that nobody waits for any more must not keep the program alive.
     runtime.shutdown_background();
     ExitCode::from(exit)
+}
+
+/// The server has flags of its own that are called like those of every other command: it is read
+/// apart.
+async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
+    let apart = clap::Command::new("baton").subcommand(server::command());
+    match apart.try_get_matches_from(arguments) {
+        Ok(matches) => {
+            let (_, asked) = matches.subcommand().expect("the first word is its name");
+            server::run(asked, around.folder()).await
+        }
+        Err(error) => {
+            drop(error.print());
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+        }
+    }
 }
 
 /// The same, with everything that it touches passed in.
@@ -86,7 +110,7 @@ pub(crate) async fn run_in<'a>(
     };
     let limit = globals.timeout;
     let json = globals.output != Output::Text;
-    let mut session = Session { around, globals, streams };
+    let mut session = Session { around, globals, streams, sent: RefCell::default() };
     let done = async {
         let done = session.dispatch(&matches);
         match limit {
@@ -106,8 +130,13 @@ pub(crate) async fn run_in<'a>(
                 _ => None,
             };
             if let Some(why) = cut_short {
-                let hint = "what was asked may have happened";
-                drop(writeln!(session.streams.err, "baton: {why}; {hint}"));
+                drop(writeln!(session.streams.err, "baton: {why}"));
+                // Whoever asks again under this key is told what became of it.
+                if let Some(key) = session.sent.borrow().as_deref() {
+                    let next = format!("the same command with --idempotency-key {key}");
+                    let hint = "what was asked may have happened";
+                    drop(writeln!(session.streams.err, "  why: {hint}\n  next: {next}"));
+                }
             }
             exit
         }
@@ -227,6 +256,7 @@ impl Session<'_> {
         if entry.about.changes() {
             let said = self.globals.request_key.clone();
             asked.request_key = Some(said.unwrap_or_else(|| client.mint_key()));
+            self.sent.replace(asked.request_key.clone());
         }
         client.ask(&asked).await
     }
@@ -238,7 +268,10 @@ impl Session<'_> {
         let text = match self.globals.output {
             Output::Json => render::json(body),
             Output::JsonLines => render::json_lines(body),
-            Output::Text => render::answer(body, &entry.answer, columns, self.look(body)),
+            Output::Text => {
+                let depth = if entry.about.changes() { Depth::Columns } else { Depth::Whole };
+                render::answer(body, &entry.answer, columns, depth, self.look(body))
+            }
         };
         self.say(&text);
         if self.globals.output == Output::Text && body.get("claim_token").is_some() {

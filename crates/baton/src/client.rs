@@ -93,7 +93,11 @@ impl Asked {
 
 fn missing(name: &str) -> Failure {
     let violation = crate::shape::Violation { field: name.into(), rule: "is missing".into() };
-    Problem::invalid(vec![violation]).into()
+    let problem = Problem::invalid(vec![violation]);
+    // A run need not be named by whoever shows a claim token.
+    let problem =
+        if name == "run" { problem.next("export BATON_CLAIM_TOKEN=…") } else { problem };
+    problem.into()
 }
 
 /// A list is written as the same name several times.

@@ -50,7 +50,7 @@ pub const ALIASES: &[Alias] = &[
     alias("cancel", ("run", "cancel"), &["run", "reason"], &[], "Cancel a run"),
     alias("events", ("event", "list"), &[], &[], "List what happened"),
     alias("pause", ("scheduler", "pause"), &["reason"], &[], "Let nothing new be claimed"),
-    alias("resume", ("scheduler", "resume"), &["reason"], &[], "Let work be claimed again"),
+    alias("resume", ("scheduler", "resume"), &[], &[], "Let work be claimed again"),
     alias("claim", ("run", "claim"), &[], &[], "Take the next run that you may work on"),
     alias("beat", ("run", "heartbeat"), &[], &[], "Keep the lease of your run"),
     alias("checkpoint", ("run", "checkpoint"), &["summary"], &[], "Note how far your run is"),

@@ -68,14 +68,9 @@ async fn ask(session: &Session<'_>) -> Server {
 }
 
 fn trouble(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => {
-            let known = ["sentence", "what", "reason"];
-            let said = known.iter().find_map(|name| other[*name].as_str());
-            said.map_or_else(|| other.to_string(), str::to_owned)
-        }
-    }
+    let known = ["sentence", "what", "reason"].iter().find_map(|name| value[*name].as_str());
+    let said = value.as_str().or(known);
+    said.map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn told(findings: &[Finding]) -> String {

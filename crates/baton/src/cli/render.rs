@@ -25,25 +25,61 @@ pub(super) struct Look {
 /// Members that every answer has and that tell people nothing.
 const AROUND: [&str; 2] = ["as_of", "at"];
 
+/// How much of a single thing is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Everything: it was asked for.
+    Whole,
+    /// What tells that it was done.
+    Columns,
+}
+
 /// An answer as people read it.
-pub(super) fn answer(body: &Value, shape: &Shape, columns: &[&str], look: Look) -> String {
+pub(super) fn answer(
+    body: &Value,
+    shape: &Shape,
+    columns: &[&str],
+    depth: Depth,
+    look: Look,
+) -> String {
     let cells = Cells { look };
-    match (body.get("items").and_then(Value::as_array), shape.field("items")) {
-        (Some(items), Some(field)) => {
-            let of = match &field.shape {
-                Shape::List { of, .. } => of,
-                Shape::Text { .. }
-                | Shape::Number { .. }
-                | Shape::Flag
-                | Shape::Choice(_)
-                | Shape::Map { .. }
-                | Shape::Record(_)
-                | Shape::Json => &field.shape,
-            };
-            list(body, items, of, columns, &cells)
-        }
-        (Some(_) | None, _) => single(body, shape, columns, &cells),
+    let Some((name, of)) = listed(shape, columns) else {
+        return single(body, shape, columns, depth, &cells);
+    };
+    let around = shape.fields().iter().filter(|field| {
+        field.name != name
+            && !["next", "more"].contains(&field.name)
+            && body.get(field.name).is_some()
+    });
+    let mut fields = vec![];
+    for field in around {
+        cells.long(field.name, &body[field.name], &field.shape, &mut fields);
     }
+    let mut text = written(fields);
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let items = body[name].as_array().map_or(&[][..], Vec::as_slice);
+    text.push_str(&list(body, items, of, columns, &cells));
+    text
+}
+
+/// The list that the columns are of, if they are not of the answer itself.
+fn listed<'a>(shape: &'a Shape, columns: &[&str]) -> Option<(&'static str, &'a Shape)> {
+    let has_all = |shape: &Shape| columns.iter().any(|name| shape.field(name).is_some());
+    shape.fields().iter().find_map(|field| match &field.shape {
+        Shape::List { of, .. } if has_all(of) && (field.name == "items" || !has_all(shape)) => {
+            Some((field.name, &**of))
+        }
+        Shape::List { .. }
+        | Shape::Text { .. }
+        | Shape::Number { .. }
+        | Shape::Flag
+        | Shape::Choice(_)
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Json => None,
+    })
 }
 
 fn list(body: &Value, items: &[Value], of: &Shape, columns: &[&str], cells: &Cells) -> String {
@@ -53,9 +89,8 @@ fn list(body: &Value, items: &[Value], of: &Shape, columns: &[&str], cells: &Cel
     let shown: Vec<_> = columns.iter().filter(|name| of.field(name).is_some()).copied().collect();
     let head = shown.iter().map(|name| name.to_uppercase().replace('_', " ")).collect();
     let row = |item: &Value| {
-        let cell =
-            |name: &&str| cells.short(&item[*name], of.field(name).map(|field| &field.shape));
-        shown.iter().map(cell).collect()
+        let shape = |name: &&str| of.field(name).map(|field| &field.shape);
+        shown.iter().map(|name| cells.short(&item[*name], shape(name))).collect()
     };
     let rows = items.iter().map(row).collect();
     let mut text = table::table(head, rows);
@@ -67,26 +102,43 @@ fn list(body: &Value, items: &[Value], of: &Shape, columns: &[&str], cells: &Cel
     text
 }
 
-fn single(body: &Value, shape: &Shape, columns: &[&str], cells: &Cells) -> String {
-    let mut fields: Vec<(String, String)> = vec![];
+fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &Cells) -> String {
+    let mut first: Vec<(String, String)> = vec![];
     for name in columns {
         if let Some(value) = body.get(*name) {
             let inner = shape.field(name).map(|field| &field.shape);
-            fields.push(((*name).to_owned(), cells.short(value, inner)));
-        }
-    }
-    let rest = shape.fields().iter().filter(|field| !columns.contains(&field.name));
-    for field in rest {
-        if let Some(value) = body.get(field.name) {
-            cells.long(field.name, value, &field.shape, &mut fields);
+            first.push(((*name).to_owned(), cells.short(value, inner)));
         }
     }
     // Secrets are said around the answer, not in it; a newer server may say more than we know.
+    let mut beside = vec![];
     for (name, value) in body.as_object().into_iter().flatten() {
         if shape.field(name).is_none() && !AROUND.contains(&name.as_str()) {
-            fields.push((line(name), cells.short(value, None)));
+            beside.push((line(name), cells.short(value, None)));
         }
     }
+    match depth {
+        Depth::Columns if beside.is_empty() => {
+            let values: Vec<_> = first.into_iter().map(|(_, value)| value).collect();
+            format!("{}\n", values.join("  ").trim_end())
+        }
+        Depth::Columns => written(first.into_iter().chain(beside).collect()),
+        Depth::Whole => {
+            let rest = shape.fields().iter().filter(|field| !columns.contains(&field.name));
+            let mut inner = vec![];
+            for field in rest.filter(|field| body.get(field.name).is_some()) {
+                // What has parts comes after what has none.
+                let has_parts = matches!(field.shape, Shape::Record(_));
+                let into = if has_parts { &mut inner } else { &mut first };
+                cells.long(field.name, &body[field.name], &field.shape, into);
+            }
+            written(first.into_iter().chain(inner).chain(beside).collect())
+        }
+    }
+}
+
+/// Fields under one another, their values in one column.
+fn written(fields: Vec<(String, String)>) -> String {
     let width = fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, value) in fields {

@@ -67,11 +67,10 @@ pub(super) fn summary(tasks: &Value) -> String {
         format!("{} need you · {} at work · {others} other{more}\n", needs.len(), working.len());
     heading("NEEDS YOU", &needs, &mut text);
     heading("AT WORK", &working, &mut text);
-    let id = |task: &Value| line(task["id"].as_str().unwrap_or_default());
     let next = match (needs.first(), items.is_empty()) {
-        (Some(task), _) => format!("baton explain {}", id(task)),
-        (None, true) => "baton add \"your first task\" --project NAME".to_owned(),
-        (None, false) => "baton ls".to_owned(),
+        (Some(_), _) => "baton inbox",
+        (None, true) => "baton project add NAME, then baton add \"your first task\" -P NAME",
+        (None, false) => "baton ls",
     };
     text.push_str(&format!("\nnext: {next}\n"));
     text

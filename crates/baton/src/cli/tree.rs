@@ -114,7 +114,13 @@ fn positional(about: &About, field: &'static Field, last: bool) -> Arg {
     };
     match &field.shape {
         Shape::List { of, .. } => typed(argument, of).num_args(1..).action(ArgAction::Append),
-        other => typed(argument, other),
+        Shape::Text { .. }
+        | Shape::Number { .. }
+        | Shape::Flag
+        | Shape::Choice(_)
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Json => typed(argument, &field.shape),
     }
 }
 
@@ -134,7 +140,12 @@ fn option(about: &About, field: &'static Field) -> Arg {
         Shape::List { of, .. } => typed(argument, of).action(ArgAction::Append),
         // A text may begin with a dash, like the item of a list.
         Shape::Text { form: None, .. } => argument.allow_hyphen_values(true),
-        other => typed(argument, other),
+        Shape::Text { .. }
+        | Shape::Number { .. }
+        | Shape::Choice(_)
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Json => typed(argument, &field.shape),
     }
 }
 

@@ -34,6 +34,9 @@ pub(super) fn commands() -> Vec<Command> {
             .value_parser(value_parser!(PathBuf))
     };
     vec![
+        Command::new("serve")
+            .about("Run the server in the foreground: see baton serve --help")
+            .disable_help_flag(true),
         Command::new("doctor")
             .about("Look for everything that can be wrong here, and say how to put it right")
             .arg(data()),
@@ -90,6 +93,10 @@ pub(super) async fn dispatch(
     asked: &ArgMatches,
 ) -> Result<u8, Failure> {
     match name {
+        "serve" => {
+            let detail = "`serve` comes first, then its flags";
+            Err(Problem::new("malformed", detail).next("baton serve --help").into())
+        }
         "doctor" => doctor::run(session, asked).await,
         "backup" => back_up(session, asked),
         "restore" => restore(session, asked),

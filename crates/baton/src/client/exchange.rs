@@ -1,5 +1,6 @@
 //! One request and its answer over one connection.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -58,7 +59,12 @@ impl Client {
     /// Sends a request once.
     pub(super) async fn exchange(&self, asked: &Asked) -> Result<Answer, Lost> {
         let request = self.request(asked)?;
-        let before = |error: std::io::Error| Lost::Before(error.to_string());
+        let before = |error: std::io::Error| {
+            let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+            let why = error.to_string();
+            let nobody = nobody.contains(&error.kind()).then(|| "nothing listens there".to_owned());
+            Lost::Before(nobody.unwrap_or(why))
+        };
         let late = |_| Lost::Before("it does not accept a connection".to_owned());
         match &self.place {
             Place::Socket(path) => {

@@ -32,6 +32,10 @@ pub fn text() -> String {
         let key = if route.bare { "no key" } else { "any key" };
         line(&mut page, &format!("GET {} ({}, {key}): {}", route.path, route.kind, route.summary));
     }
+    page.push_str("\nEVERYDAY COMMANDS\n\n");
+    for (typed, stands_for) in crate::cli::aliases() {
+        line(&mut page, &format!("baton {typed}: {stands_for}"));
+    }
     page.push_str("\nRECORDS\n");
     for record in records.values() {
         line(&mut page, &format!("\n{}: {}", record.name, record.doc));

@@ -81,9 +81,9 @@ pub fn back_up(folder: &Path, to: &Path, trusted: Option<&[u8; 32]>) -> Result<A
     let made = copied(&source, &draft, trusted).and_then(|(copy, audit)| {
         close(copy, &draft)?;
         // Unlike a rename, a link never takes the place of a file that was made meanwhile.
-        fs::hard_link(&draft, to).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists(to.into()),
-            _ => Error::Io(to.into(), error),
+        fs::hard_link(&draft, to).map_err(|error| {
+            let exists = error.kind() == io::ErrorKind::AlreadyExists;
+            if exists { Error::Exists(to.into()) } else { Error::Io(to.into(), error) }
         })?;
         Ok(audit)
     });
@@ -235,9 +235,9 @@ fn copied(
     let backup = rusqlite::backup::Backup::new(source, &mut copy).map_err(broken)?;
     // All pages in one step: a writer in another process would make a copy in several start over
     // for ever. The step only reads, so nobody waits for it.
-    match backup.step(-1).map_err(broken)? {
-        rusqlite::backup::StepResult::Done => {}
-        other => return Err(Error::Damaged(format!("the copy was not finished ({other:?})"))),
+    let step = backup.step(-1).map_err(broken)?;
+    if step != rusqlite::backup::StepResult::Done {
+        return Err(Error::Damaged(format!("the copy was not finished ({step:?})")));
     }
     drop(backup);
     // A copy has no log: it is one file.

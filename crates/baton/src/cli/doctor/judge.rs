@@ -63,7 +63,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let folder = facts.folder.path.display();
     findings.push(match facts.folder.state {
         State::Absent => odd("folder", format!("{folder} is not there yet"), "baton serve"),
-        _ => private("folder", &facts.folder, true),
+        State::Unreadable | State::Present { .. } => private("folder", &facts.folder, true),
     });
     if facts.folder.state != State::Absent {
         findings.extend(of_folder(facts));

@@ -1,7 +1,7 @@
 //! One value as people read it.
 
 use baton_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::shape::{Shape, When};
 
@@ -27,12 +27,22 @@ impl Cells {
                 let one = |item: &Value| self.short(item, None);
                 cut(&items.iter().map(one).collect::<Vec<_>>().join(", "))
             }
-            Value::Object(map) => {
-                let names = ["id", "name", "state", "kind", "title", "expires_at"];
-                let known = names.iter().filter_map(|name| map.get(*name));
-                let parts: Vec<_> = known.map(|value| self.short(value, None)).collect();
-                if parts.is_empty() { cut(&line(&value.to_string())) } else { parts.join("  ") }
-            }
+            Value::Object(map) => self.thing(map),
+        }
+    }
+
+    /// A thing by what it is known by.
+    fn thing(&self, map: &Map<String, Value>) -> String {
+        let known = |names: &[&str]| names.iter().find_map(|name| map.get(*name));
+        let short = |value: Option<&Value>| value.map(|value| self.short(value, None));
+        let lead = ["event", "principal", "id", "name", "text", "kind", "expires_at"];
+        let Some(lead) = short(known(&lead)) else {
+            return cut(&line(&Value::Object(map.clone()).to_string()));
+        };
+        let numbered = map.contains_key("id") && !map.contains_key("event");
+        match short(known(&["title", "state"])).filter(|_| numbered) {
+            Some(more) => cut(&format!("{lead}  {more}")),
+            None => cut(&lead),
         }
     }
 
