@@ -65,6 +65,13 @@ impl Call {
         Self { engine, caller, envelope, origin, fingerprint: hash.finalize().into() }
     }
 
+    /// A request of the same caller within this one.
+    #[must_use]
+    pub fn within(&self, envelope: Envelope, asked: (&About, &serde_json::Value)) -> Self {
+        let (engine, caller) = (Arc::clone(&self.engine), self.caller.clone());
+        Self::new(engine, caller, envelope, self.origin.clone(), asked)
+    }
+
     /// Whether the caller may ask this, and has said what it takes to.
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
         if !self.caller.may(&about.scope()) {

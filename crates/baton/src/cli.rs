@@ -11,6 +11,7 @@ use baton_store::clock::SystemClock;
 use clap::ArgMatches;
 use serde_json::Value;
 
+use crate::aliases::{self, Alias};
 use crate::client::{Asked, Failure};
 use crate::operation::Entry;
 use crate::operations;
@@ -18,7 +19,6 @@ use crate::problem::Problem;
 use crate::server::command as server;
 use crate::surroundings::Surroundings;
 
-mod alias;
 mod arguments;
 mod completions;
 mod doctor;
@@ -28,7 +28,7 @@ mod status;
 mod tree;
 mod upkeep;
 
-pub use alias::{ALIASES, Alias, aliases};
+pub use crate::aliases::aliases;
 
 use globals::{Globals, Output};
 use render::{Depth, Look};
@@ -185,7 +185,7 @@ impl Session<'_> {
         {
             return self.perform(entry, innermost, entry.about.columns, &[]).await;
         }
-        if let Some(alias) = alias::find(name)
+        if let Some(alias) = aliases::find(name)
             && let Some(entry) = alias.entry()
         {
             return self.everyday(alias, entry, inner).await;

@@ -3,6 +3,7 @@
 //! Arrows never turn back: a surface builds orders, the engine submits them, the store decides and
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
+pub mod aliases;
 pub mod bench;
 pub mod call;
 pub mod chance;

@@ -7,11 +7,16 @@ use baton_domain::scope::Scope;
 
 use crate::operation::Entry;
 
+mod attempt;
 mod backlog;
+mod bulk;
+mod checkpoint;
 mod event;
+mod history;
 mod inbox;
 mod pool;
 mod project;
+mod receipt;
 mod recent;
 mod run;
 mod scheduler;
@@ -68,6 +73,12 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Handoff>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
+        Entry::of::<checkpoint::List>(),
+        Entry::of::<checkpoint::Show>(),
+        Entry::of::<attempt::List>(),
+        Entry::of::<attempt::Show>(),
+        Entry::of::<receipt::List>(),
+        Entry::of::<receipt::Show>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
@@ -76,6 +87,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<scheduler::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
+        Entry::of::<bulk::Submit>(),
     ]
 });
 
@@ -102,3 +114,6 @@ pub fn all() -> &'static [Entry] {
 pub fn find(noun: &str, verb: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.about.noun == noun && entry.about.verb == verb)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,11 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
+use crate::aliases::{ALIASES, Alias};
 use crate::operation::{About, Entry};
 use crate::operations;
 use crate::shape::{Field, Shape};
 
-use super::alias::{ALIASES, Alias};
 use super::globals::{self, LONG};
 use super::upkeep;
 

@@ -4,7 +4,7 @@ use baton_domain::event::Event;
 use baton_domain::ids::{ProjectId, RunId, TaskId};
 use baton_domain::view::Need;
 use baton_store::Filter;
-use baton_store::read::{Happened, RunNow};
+use baton_store::read::{Happened, PAGE_MAX, RunNow};
 
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
@@ -60,15 +60,22 @@ impl Operation for List {
         };
         let page = call.engine().tasks(&call.caller().tenant, filter).await?;
         let now = call.engine().now();
-        let mut items = vec![];
+        let (mut items, mut next, mut last) = (vec![], page.next, None);
         for row in &page.rows {
-            let needs = row.flow.needs(now).into_iter();
-            for need in needs.filter(|need| self.need.is_none_or(|only| only == *need)) {
+            let mut needs = row.flow.needs(now);
+            needs.retain(|need| self.need.is_none_or(|only| only == *need));
+            // A task may need several things; a page has its bound all the same.
+            if items.len() + needs.len() > PAGE_MAX {
+                next = last;
+                break;
+            }
+            for need in needs {
                 let (item, lookup) = InboxItem::of(row, need);
                 items.push(complete(call, item, lookup).await?);
             }
+            last = Some(row.flow.id);
         }
-        Ok(Answered::read(Inbox { items, next: page.next }, call.cursor(page.as_of)))
+        Ok(Answered::read(Inbox { items, next }, call.cursor(page.as_of)))
     }
 }
 

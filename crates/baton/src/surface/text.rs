@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
 use crate::shape::{Field, Record, Shape};
@@ -29,11 +30,11 @@ pub fn text() -> String {
     }
     page.push_str("\nBESIDES THE TABLE\n\n");
     for route in HANDWRITTEN {
-        let key = if route.bare { "no key" } else { "any key" };
-        line(&mut page, &format!("GET {} ({}, {key}): {}", route.path, route.kind, route.summary));
+        let (path, kind, needs) = (route.path, route.kind, route.needs.words());
+        line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
     }
     page.push_str("\nEVERYDAY COMMANDS\n\n");
-    for (typed, stands_for) in crate::cli::aliases() {
+    for (typed, stands_for) in aliases::aliases() {
         line(&mut page, &format!("baton {typed}: {stands_for}"));
     }
     page.push_str("\nRECORDS\n");

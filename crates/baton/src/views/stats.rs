@@ -11,11 +11,16 @@ use crate::health::{Health, Reason};
 use crate::shape::choices::Word;
 use crate::shape::{Span, record};
 
+/// The most columns that are shown: a board of forty projects; whoever has more asks for one.
+const COLUMNS_MAX: usize = 500;
+
 record! {
     /// How many tasks there are, and in which state.
     pub struct StatsView {
         /// Live tasks by project and column.
         columns: Vec<ColumnView>,
+        /// How many columns are not shown.
+        columns_dropped: u64,
         /// Live tasks by badge.
         badges: BTreeMap<String, u64>,
         /// Live runs by state.
@@ -83,7 +88,8 @@ impl StatsView {
             count: *count,
         };
         Self {
-            columns: stats.columns.iter().map(column).collect(),
+            columns: stats.columns.iter().take(COLUMNS_MAX).map(column).collect(),
+            columns_dropped: stats.columns.len().saturating_sub(COLUMNS_MAX) as u64,
             badges: worded(&stats.badges, Word::word),
             runs: worded(&stats.runs, |run| run_word(*run)),
             needs: worded(&stats.needs, Word::word),

@@ -64,7 +64,9 @@ async fn a_body_has_a_size() {
 #[tokio::test]
 async fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
     let world = World::new().await;
-    for body in ["{\"a\":1,\"a\":1}", "{\"a\":{\"b\":1,\"b\":2}}", "{\"a\":[{\"b\":1,\"\\u0062\":1}]}"] {
+    for body in
+        ["{\"a\":1,\"a\":1}", "{\"a\":{\"b\":1,\"b\":2}}", "{\"a\":[{\"b\":1,\"\\u0062\":1}]}"]
+    {
         assert_eq!(send(&world, body).await, "malformed", "{body}");
     }
 }
@@ -73,8 +75,17 @@ async fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
 async fn what_is_not_an_object_of_json_is_refused() {
     let world = World::new().await;
     let bodies: [&[u8]; 11] = [
-        b"[]", b"1", b"null", b"\"a\"", b"{", b"{\"a\":1}x", b"{\"a\":1e999}", b"{'a':1}",
-        b"{\"a\":\"\xff\"}", b"{\"a\":\"\\ud800\"}", b"{\"a\":1,}",
+        b"[]",
+        b"1",
+        b"null",
+        b"\"a\"",
+        b"{",
+        b"{\"a\":1}x",
+        b"{\"a\":1e999}",
+        b"{'a':1}",
+        b"{\"a\":\"\xff\"}",
+        b"{\"a\":\"\\ud800\"}",
+        b"{\"a\":1,}",
     ];
     for body in bodies {
         let shown = String::from_utf8_lossy(body).into_owned();
@@ -139,7 +150,11 @@ async fn an_idempotency_key_has_a_length_and_visible_characters() {
 }
 
 fn short() -> Limits {
-    Limits { head: Duration::from_millis(300), body: Duration::from_millis(300), ..Limits::default() }
+    Limits {
+        head: Duration::from_millis(300),
+        body: Duration::from_millis(300),
+        ..Limits::default()
+    }
 }
 
 #[tokio::test]

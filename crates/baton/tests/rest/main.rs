@@ -5,7 +5,7 @@ mod bounds;
 mod caller;
 mod closing;
 mod doors;
-mod streams;
 mod strangers;
+mod streams;
 mod unix;
 mod world;

@@ -5,7 +5,7 @@ use expect_test::expect_file;
 use serde_json::{Value, json};
 
 use super::{Machine, typed};
-use crate::cli::alias::ALIASES;
+use crate::aliases::ALIASES;
 use crate::cli::tree::tree;
 use crate::client::tests::{Says, problem};
 use crate::operations;

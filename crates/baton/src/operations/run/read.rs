@@ -8,11 +8,8 @@ use super::{handoff, words};
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::{RunRef, Violation, record};
+use crate::shape::{PageSize, RunRef, Violation, record};
 use crate::views::RunView;
-
-/// Rows of a page if nobody says how many.
-const LIMIT: u16 = 50;
 
 record! {
     /// Which run.
@@ -39,12 +36,12 @@ record! {
         mine: Option<bool>,
         /// Only live ones (true), or only finished ones (false).
         live: Option<bool>,
-        /// The newest first.
-        newest_first: Option<bool>,
+        /// The highest number first.
+        newest: Option<bool>,
         /// After this one, in the order of the list.
         after: Option<RunId>,
         /// At most so many.
-        limit: Option<u16>,
+        limit: Option<PageSize>,
     }
 
     /// Part of a list of runs.
@@ -122,9 +119,9 @@ impl Operation for List {
             state: self.state,
             holder,
             live: self.live,
-            newest_first: self.newest_first.unwrap_or(false),
+            newest_first: self.newest.unwrap_or(false),
             after: self.after,
-            count_max: usize::from(self.limit.unwrap_or(LIMIT)),
+            count_max: PageSize::or_usual(self.limit),
         };
         let list = call.engine().runs(&call.caller().tenant, filter).await?;
         let items = list.rows.iter().map(RunView::of_row).collect();

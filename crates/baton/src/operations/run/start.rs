@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
 use crate::shape::{Span, Violation, record};
+use crate::views::{ContractLine, PolicyView};
 
 /// The most projects that a refusal names.
 const NAMED_MAX: usize = 10;
@@ -37,6 +38,10 @@ record! {
         parent: Option<TaskId>,
         /// What a later holder must be able to do; the caller is taken at its word.
         capabilities: Option<BTreeSet<Capability>>,
+        /// What must be true before the run counts.
+        contract: Option<Vec<ContractLine>>,
+        /// How it is tried; what is absent is the default.
+        policy: Option<PolicyView>,
         /// The account whose rate limit it will use.
         account: Option<Account>,
         /// How long the lease lives without renewal.
@@ -67,26 +72,20 @@ impl Operation for Start {
             return Err(Problem::invalid(vec![Violation { field: "project".into(), rule }]));
         };
         let wish = claim::wish(call, self.capabilities.clone(), self.account, self.lease);
+        let contract = self.contract.map(ContractLine::contract).transpose();
+        let creator = call.caller().principal.clone();
         let task = NewTask {
-            project: project.id.clone(),
-            creator: call.caller().principal.clone(),
             creator_task: call.envelope().pass.as_ref().map(|pass| pass.task),
-            title: self.title,
             body: self.body,
             kind: self.kind.unwrap_or_default(),
             priority: self.priority.unwrap_or_default(),
             labels: self.labels.unwrap_or_default(),
             parent: self.parent,
-            depends_on: BTreeSet::new(),
-            assignee: None,
             capabilities: self.capabilities.unwrap_or_default(),
-            key: None,
-            policy: Policy::default(),
-            contract: None,
-            draft: false,
-            needs_approval: false,
+            policy: self.policy.map_or_else(Policy::default, |own| own.over(Policy::default())),
+            contract: contract.map_err(|wrong| Problem::invalid(vec![wrong]))?,
             start_in: Some(stage),
-            start_at: None,
+            ..NewTask::new(project.id.clone(), creator, self.title)
         };
         let claimed = call.engine().start(wish, task).await?;
         claim::answered(call, &claimed).await

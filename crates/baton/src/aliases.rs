@@ -70,7 +70,8 @@ impl Alias {
 }
 
 /// The everyday command of that name.
-pub(super) fn find(name: &str) -> Option<&'static Alias> {
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.name == name)
 }
 

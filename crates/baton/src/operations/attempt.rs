@@ -1,0 +1,113 @@
+//! Attempts, live and ended.
+
+use baton_domain::history::Record;
+use baton_domain::ids::{AttemptId, RunId, TaskId};
+use baton_domain::task::Flow;
+use baton_store::read::PAGE_MAX;
+
+use super::history::{self, Place};
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, record};
+use crate::views::AttemptView;
+
+record! {
+    /// Which attempts.
+    pub struct List {
+        /// Of which task.
+        task: TaskId,
+        /// Only of this run of it.
+        run: Option<RunId>,
+        /// After this place.
+        after: Option<Place>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of the attempts of a task.
+    pub struct Attempts {
+        /// Those that ended, oldest first.
+        items: Vec<AttemptView>,
+        /// The one that holds the run now.
+        live: Option<AttemptView>,
+        /// Name it as `after` to go on; absent at the end.
+        next: Option<Place>,
+    }
+
+    /// Which attempt.
+    pub struct Show {
+        /// Which attempt.
+        attempt: AttemptId,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "attempt",
+        verb: "list",
+        summary: "List the attempts of a task",
+        method: Method::Get,
+        path: "/v1/tasks/{task}/attempts",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "holder", "outcome", "code"],
+    };
+
+    type Answer = Attempts;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Attempts>, Problem> {
+        let (row, as_of) = call.told(self.task).await?;
+        let wanted = |run: RunId| self.run.is_none_or(|own| own == run);
+        let pick = |record: &Record| match record {
+            Record::Attempt(own) if wanted(RunId { task: self.task, number: own.run }) => {
+                Some(AttemptView::ended(self.task, own))
+            }
+            Record::Attempt(_) | Record::Checkpoint(_) | Record::Run(_) => None,
+        };
+        let count_max = PageSize::or_usual(self.limit);
+        let picked = history::pick(call, self.task, self.after, count_max, pick).await?;
+        let live = live(&row.flow).filter(|live| wanted(live.run));
+        Ok(Answered::read(Attempts { items: picked.items, live, next: picked.next }, as_of))
+    }
+}
+
+impl Operation for Show {
+    const ABOUT: About = About {
+        noun: "attempt",
+        verb: "show",
+        summary: "Show an attempt",
+        method: Method::Get,
+        path: "/v1/attempts/{attempt}",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["id", "holder", "outcome", "code"],
+    };
+
+    type Answer = AttemptView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<AttemptView>, Problem> {
+        let id = self.attempt;
+        let (row, as_of) = call.told(id.task).await?;
+        if let Some(live) = live(&row.flow).filter(|live| live.id == id) {
+            return Ok(Answered::read(live, as_of));
+        }
+        let pick = |record: &Record| match record {
+            Record::Attempt(own) if own.number == id.number => {
+                Some(AttemptView::ended(id.task, own))
+            }
+            Record::Attempt(_) | Record::Checkpoint(_) | Record::Run(_) => None,
+        };
+        let picked = history::pick(call, id.task, None, PAGE_MAX, pick).await?;
+        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
+        Ok(Answered::read(found, as_of))
+    }
+}
+
+fn live(flow: &Flow) -> Option<AttemptView> {
+    let run = flow.run.as_ref()?;
+    let id = RunId { task: flow.id, number: run.number };
+    run.held().map(|held| AttemptView::live(id, held))
+}

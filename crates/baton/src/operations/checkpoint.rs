@@ -1,0 +1,100 @@
+//! Checkpoints that were left.
+
+use baton_domain::history::Record;
+use baton_domain::ids::{RunId, TaskId};
+use baton_store::read::PAGE_MAX;
+
+use super::history::{self, Place};
+use crate::call::Call;
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::problem::Problem;
+use crate::shape::{PageSize, record};
+use crate::views::CheckpointView;
+
+record! {
+    /// Which checkpoints.
+    pub struct List {
+        /// Of which task.
+        task: TaskId,
+        /// Only of this run of it.
+        run: Option<RunId>,
+        /// After this place.
+        after: Option<Place>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of the checkpoints of a task.
+    pub struct Checkpoints {
+        /// Oldest first.
+        items: Vec<CheckpointView>,
+        /// Name it as `after` to go on; absent at the end.
+        next: Option<Place>,
+    }
+
+    /// Which checkpoint.
+    pub struct Show {
+        /// Of which task.
+        task: TaskId,
+        /// Which one.
+        number: u32,
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "checkpoint",
+        verb: "list",
+        summary: "List the checkpoints of a task",
+        method: Method::Get,
+        path: "/v1/tasks/{task}/checkpoints",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["number", "attempt", "at", "summary"],
+    };
+
+    type Answer = Checkpoints;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Checkpoints>, Problem> {
+        let (_, as_of) = call.told(self.task).await?;
+        let wanted =
+            |number: u32| self.run.is_none_or(|run| run == RunId { task: self.task, number });
+        let pick = |record: &Record| match record {
+            Record::Checkpoint(own) if wanted(own.run) => Some(CheckpointView::of(self.task, own)),
+            Record::Checkpoint(_) | Record::Attempt(_) | Record::Run(_) => None,
+        };
+        let count_max = PageSize::or_usual(self.limit);
+        let picked = history::pick(call, self.task, self.after, count_max, pick).await?;
+        Ok(Answered::read(Checkpoints { items: picked.items, next: picked.next }, as_of))
+    }
+}
+
+impl Operation for Show {
+    const ABOUT: About = About {
+        noun: "checkpoint",
+        verb: "show",
+        summary: "Show a checkpoint",
+        method: Method::Get,
+        path: "/v1/tasks/{task}/checkpoints/{number}",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::READS,
+        columns: &["number", "attempt", "at", "summary"],
+    };
+
+    type Answer = CheckpointView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<CheckpointView>, Problem> {
+        let (_, as_of) = call.told(self.task).await?;
+        let pick = |record: &Record| match record {
+            Record::Checkpoint(own) if own.number == self.number => {
+                Some(CheckpointView::of(self.task, own))
+            }
+            Record::Checkpoint(_) | Record::Attempt(_) | Record::Run(_) => None,
+        };
+        let picked = history::pick(call, self.task, None, PAGE_MAX, pick).await?;
+        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
+        Ok(Answered::read(found, as_of))
+    }
+}

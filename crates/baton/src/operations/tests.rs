@@ -1,0 +1,7 @@
+mod desk;
+mod figures;
+mod limits;
+mod lists;
+mod projects;
+mod tasks;
+mod wishes;
