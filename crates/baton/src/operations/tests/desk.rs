@@ -71,12 +71,8 @@ impl Desk {
     ) -> Result<Value, Problem> {
         let (noun, verb) = what.split_once(' ').expect("an operation has a noun and a verb");
         let entry = find(noun, verb).expect("it is in the table");
-        let caller = Caller {
-            tenant: asker.tenant.clone(),
-            principal: name("ann"),
-            kind: asker.kind,
-            scopes: all().iter().map(|entry| entry.about.scope()).collect(),
-        };
+        let scopes = all().iter().map(|entry| entry.about.scope()).collect();
+        let caller = Caller::keyless(asker.tenant.clone(), name("ann"), asker.kind, scopes);
         let minted = format!("request-{}", self.requests.fetch_add(1, Ordering::Relaxed));
         let envelope = Envelope {
             request_key: Some(text(asker.key.as_ref().unwrap_or(&minted))),
