@@ -1,105 +1,297 @@
-//! The command line: parse, dispatch, exit code.
+//! The command line: parse, ask, print, exit code. It knows no operation by name: the tree is
+//! built from the table, and what everyday commands add is a list.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use baton_store::Clock as _;
+use baton_store::clock::SystemClock;
+use clap::ArgMatches;
+use serde_json::Value;
 
-use crate::{bench, demo, server};
+use crate::aliases::{self, Alias};
+use crate::client::{Asked, Failure};
+use crate::operation::Entry;
+use crate::operations;
+use crate::problem::Problem;
+use crate::server::command as server;
+use crate::surroundings::Surroundings;
 
-/// Something went wrong that the caller could not have avoided.
-const FAILED: u8 = 1;
+mod arguments;
+mod completions;
+mod doctor;
+mod globals;
+mod render;
+mod status;
+mod tree;
+mod upkeep;
 
-/// Everything that can be asked for.
-fn tree() -> Command {
-    let numbers = |name: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_delimiter(',')
-            .value_parser(value_parser!(u64).range(1..=10_000_000))
-            .default_value(default)
-            .help(help)
-    };
-    Command::new("baton")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Makes the work of autonomous agents durable.")
-        .after_help("Start with: baton demo")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(
-            Command::new("demo")
-                .about("Plays a short story against a temporary store and leaves nothing behind"),
-        )
-        .subcommand(server::command::command())
-        .subcommand(
-            Command::new("bench")
-                .about("Measures the store beside its limits, all in one run")
-                .arg(numbers("callers", "1,16,64", "How many callers at once"))
-                .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
-                .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
-                .arg(
-                    Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)),
-                ),
-        )
+pub use crate::aliases::aliases;
+
+use globals::{Globals, Output};
+use render::{Depth, Look};
+
+/// What was typed cannot be understood.
+const USAGE: u8 = 2;
+/// What `--timeout` allowed ran out.
+const TIMED_OUT: u8 = 124;
+/// Somebody pressed Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Where the program writes to.
+pub(crate) struct Streams<'a> {
+    pub(crate) out: &'a mut (dyn Write + Send),
+    pub(crate) err: &'a mut (dyn Write + Send),
+}
+
+/// One run of the command line.
+pub(crate) struct Session<'a> {
+    around: &'a Surroundings,
+    globals: Globals,
+    streams: Streams<'a>,
+    /// The key of the last request that may change something.
+    sent: RefCell<Option<String>>,
 }
 
 /// Runs what was asked for.
 #[must_use]
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match tree().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        Err(error) => {
-            drop(error.print());
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
+pub fn run(arguments: impl IntoIterator<Item = OsString>, around: &Surroundings) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&error),
+        Err(error) => {
+            eprintln!("baton: {error}");
+            return ExitCode::FAILURE;
+        }
     };
-    runtime.block_on(dispatch(&matches))
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|name| name == "serve") {
+        return runtime.block_on(serve(&arguments, around));
+    }
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    let streams = Streams { out: &mut out, err: &mut err };
+    let exit = runtime.block_on(run_in(arguments, around, streams));
+    // A read of stdin that nobody waits for any more must not keep the program alive.
+    runtime.shutdown_background();
+    ExitCode::from(exit)
 }
 
-async fn dispatch(matches: &ArgMatches) -> ExitCode {
-    let mut out = std::io::stdout();
-    match matches.subcommand() {
-        Some(("demo", _)) => match demo::run(&mut out).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(&error),
-        },
-        Some(("serve", asked)) => server::command::run(asked, None).await,
-        Some(("bench", asked)) => {
-            let numbers = |name: &str| -> Vec<u64> {
-                asked.get_many(name).into_iter().flatten().copied().collect()
-            };
-            let plan = bench::Plan {
-                callers: numbers("callers"),
-                cycles: numbers("cycles").first().copied().unwrap_or(1),
-                finished: numbers("finished"),
-            };
-            let done = match asked.get_one::<PathBuf>("probe") {
-                Some(folder) => bench::answer_probe(folder, &mut out).await,
-                None => bench::run(&plan, &mut out).await,
-            };
-            match done {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => failed(&error),
-            }
+/// The server has flags of its own that are called like those of every other command: it is read
+/// apart.
+async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
+    let apart = clap::Command::new("baton").subcommand(server::command());
+    match apart.try_get_matches_from(arguments) {
+        Ok(matches) => {
+            let (_, asked) = matches.subcommand().expect("the first word is its name");
+            server::run(asked, around.folder()).await
         }
-        Some(_) | None => ExitCode::from(2),
+        Err(error) => {
+            drop(error.print());
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+        }
     }
 }
 
-fn failed(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("baton: {error}");
-    ExitCode::from(FAILED)
+/// The same, with everything that it touches passed in.
+pub(crate) async fn run_in<'a>(
+    arguments: impl IntoIterator<Item = OsString>,
+    around: &'a Surroundings,
+    mut streams: Streams<'a>,
+) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match tree::tree().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => return unparsed(&error, &arguments, around, &mut streams),
+    };
+    let globals = match Globals::read(&matches, around) {
+        Ok(globals) => globals,
+        Err(failure) => return report(&failure, false, streams.err),
+    };
+    let limit = globals.timeout;
+    let json = globals.output != Output::Text;
+    let mut session = Session { around, globals, streams, sent: RefCell::default() };
+    let done = async {
+        let done = session.dispatch(&matches);
+        match limit {
+            None => done.await,
+            Some(limit) => tokio::time::timeout(limit, done).await.unwrap_or(Ok(TIMED_OUT)),
+        }
+    };
+    let done = tokio::select! {
+        done = done => done,
+        Ok(()) = tokio::signal::ctrl_c() => Ok(INTERRUPTED),
+    };
+    match done {
+        Ok(exit) => {
+            let cut_short = match exit {
+                TIMED_OUT => Some("--timeout ran out"),
+                INTERRUPTED => Some("interrupted"),
+                _ => None,
+            };
+            if let Some(why) = cut_short {
+                drop(writeln!(session.streams.err, "baton: {why}"));
+                // Whoever asks again under this key is told what became of it.
+                if let Some(key) = session.sent.borrow().as_deref() {
+                    let next = format!("the same command with --idempotency-key {key}");
+                    let hint = "what was asked may have happened";
+                    drop(writeln!(session.streams.err, "  why: {hint}\n  next: {next}"));
+                }
+            }
+            exit
+        }
+        Err(failure) => report(&failure, json, session.streams.err),
+    }
+}
+
+/// Says why there is no answer, and what to exit with.
+fn report(failure: &Failure, json: bool, err: &mut dyn Write) -> u8 {
+    let text = if json {
+        render::json(&serde_json::json!({ "error": failure.body }))
+    } else {
+        render::failure(&failure.body)
+    };
+    drop(err.write_all(text.as_bytes()));
+    failure.exit
+}
+
+/// Help and version are answers; everything else that clap says is a mistake of whoever typed.
+fn unparsed(
+    error: &clap::Error,
+    arguments: &[OsString],
+    around: &Surroundings,
+    streams: &mut Streams<'_>,
+) -> u8 {
+    let text = error.render().to_string();
+    if error.exit_code() == 0 {
+        drop(streams.out.write_all(text.as_bytes()));
+        return 0;
+    }
+    let asks_json = |argument: &OsString| argument == "--json" || argument == "--jsonl";
+    if arguments.iter().any(asks_json) || around.output.as_deref() == Some("json") {
+        let detail = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let problem = Problem::new("malformed", detail).next("baton --help");
+        return report(&problem.into(), true, streams.err);
+    }
+    drop(streams.err.write_all(render::clean::lines(&text).as_bytes()));
+    USAGE
+}
+
+impl Session<'_> {
+    async fn dispatch(&mut self, matches: &ArgMatches) -> Result<u8, Failure> {
+        let Some((name, inner)) = matches.subcommand() else { return status::show(self).await };
+        if let Some((verb, innermost)) = inner.subcommand()
+            && let Some(entry) = operations::find(name, verb)
+        {
+            return self.perform(entry, innermost, entry.about.columns, &[]).await;
+        }
+        if let Some(alias) = aliases::find(name)
+            && let Some(entry) = alias.entry()
+        {
+            return self.everyday(alias, entry, inner).await;
+        }
+        upkeep::dispatch(self, name, inner).await
+    }
+
+    async fn everyday(
+        &mut self,
+        alias: &'static Alias,
+        entry: &'static Entry,
+        matches: &ArgMatches,
+    ) -> Result<u8, Failure> {
+        // `show` tells by the number what is meant: a task, or one of its runs.
+        let named = matches.try_get_one::<String>("task").ok().flatten();
+        let names_run = named.is_some_and(|id| id.starts_with("R-") || id == "mine");
+        if alias.name == "show"
+            && names_run
+            && let (Some(run), Some(id)) = (operations::find("run", "show"), named)
+        {
+            let mut arguments = serde_json::Map::new();
+            arguments.insert("run".to_owned(), id.as_str().into());
+            return self.send(run, arguments, run.about.columns).await;
+        }
+        let columns = if alias.columns.is_empty() { entry.about.columns } else { alias.columns };
+        self.perform(entry, matches, columns, alias.fixed).await
+    }
+
+    async fn perform(
+        &mut self,
+        entry: &'static Entry,
+        matches: &ArgMatches,
+        columns: &[&str],
+        fixed: &[(&'static str, &'static str)],
+    ) -> Result<u8, Failure> {
+        let asked = matches.try_get_one::<String>("@input").ok().flatten();
+        let input = arguments::input(asked, self.globals.no_input)?;
+        let around = arguments::Around {
+            project: self.globals.project.as_deref(),
+            usual_project: self.around.project.as_deref(),
+            has_token: self.around.claim_token.is_some(),
+            fixed,
+        };
+        let arguments = arguments::arguments(entry, matches, &around, input)?;
+        self.send(entry, arguments, columns).await
+    }
+
+    async fn send(
+        &mut self,
+        entry: &'static Entry,
+        arguments: serde_json::Map<String, Value>,
+        columns: &[&str],
+    ) -> Result<u8, Failure> {
+        let body = self.ask(entry, arguments).await?;
+        self.print(&body, entry, columns);
+        Ok(0)
+    }
+
+    /// Asks the server for an operation.
+    async fn ask(
+        &self,
+        entry: &'static Entry,
+        arguments: serde_json::Map<String, Value>,
+    ) -> Result<Value, Failure> {
+        let client = self.globals.client(self.around)?;
+        let mut asked = Asked::new(&entry.about, arguments)?;
+        asked.if_match = self.globals.if_match;
+        if entry.about.changes() {
+            let said = self.globals.request_key.clone();
+            asked.request_key = Some(said.unwrap_or_else(|| client.mint_key()));
+            self.sent.replace(asked.request_key.clone());
+        }
+        client.ask(&asked).await
+    }
+
+    fn print(&mut self, body: &Value, entry: &Entry, columns: &[&str]) {
+        if self.globals.quiet {
+            return;
+        }
+        let text = match self.globals.output {
+            Output::Json => render::json(body),
+            Output::JsonLines => render::json_lines(body),
+            Output::Text => {
+                let depth = if entry.about.changes() { Depth::Columns } else { Depth::Whole };
+                render::answer(body, &entry.answer, columns, depth, self.look(body))
+            }
+        };
+        self.say(&text);
+        if self.globals.output == Output::Text && body.get("claim_token").is_some() {
+            let next = "next: export BATON_CLAIM_TOKEN=<the claim_token above>, then work";
+            drop(writeln!(self.streams.err, "{next}"));
+        }
+    }
+
+    /// Times are told from the server's clock where it says what time it is.
+    fn look(&self, body: &Value) -> Look {
+        let said: Option<crate::shape::When> = body["at"].as_str().and_then(|at| at.parse().ok());
+        let own = || SystemClock::starting_at(baton_domain::time::Timestamp(0)).now();
+        Look { color: self.globals.color, now: said.map_or_else(own, |at| at.0) }
+    }
+
+    /// A reader that went away is no failure of ours.
+    fn say(&mut self, text: &str) {
+        drop(self.streams.out.write_all(text.as_bytes()));
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn the_command_tree_is_sound() {
-        super::tree().debug_assert();
-    }
-}
+mod tests;

@@ -3,11 +3,13 @@
 //! Arrows never turn back: a surface builds orders, the engine submits them, the store decides and
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
+pub mod aliases;
 pub mod bench;
 pub mod call;
 pub mod chance;
 pub mod changes;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod clockwork;
 pub mod demo;
@@ -23,6 +25,7 @@ pub mod problem;
 pub mod server;
 pub mod shape;
 pub mod surface;
+pub mod surroundings;
 pub mod tokens;
 pub mod views;
 pub mod waiters;

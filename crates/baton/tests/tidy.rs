@@ -31,8 +31,9 @@ const MODULES: &[(&str, &[&str])] = &[
     ("views", &["health", "shape"]),
     ("call", &["engine", "identity", "operation", "problem", "shape", "tokens", "views"]),
     ("operation", &["call", "problem", "shape"]),
-    ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
-    ("surface", &["operation", "operations", "problem", "shape"]),
+    ("operations", &["call", "engine", "operation", "problem", "shape", "views"]),
+    ("aliases", &["operation", "operations"]),
+    ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
     (
         "server",
         &[
@@ -53,8 +54,26 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("demo", &["chance", "clockwork", "engine", "home"]),
     ("bench", &["chance", "clock", "engine", "home"]),
-    ("cli", &["bench", "demo", "server"]),
-    ("main", &["cli", "log"]),
+    ("surroundings", &[]),
+    ("client", &["chance", "operation", "problem", "shape", "surroundings"]),
+    (
+        "cli",
+        &[
+            "aliases",
+            "bench",
+            "chance",
+            "client",
+            "demo",
+            "operation",
+            "operations",
+            "problem",
+            "server",
+            "shape",
+            "surroundings",
+            "tokens",
+        ],
+    ),
+    ("main", &["cli", "log", "surroundings"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.

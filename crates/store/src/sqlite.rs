@@ -2,6 +2,7 @@
 //! checkpointer. What it answered is on disk.
 
 mod audit;
+pub mod backup;
 pub mod bare;
 mod books;
 mod checkpoint;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
 use crate::shape::{Field, Record, Shape};
@@ -31,6 +32,10 @@ pub fn text() -> String {
     for route in HANDWRITTEN {
         let (path, kind, needs) = (route.path, route.kind, route.needs.words());
         line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
+    }
+    page.push_str("\nEVERYDAY COMMANDS\n\n");
+    for (typed, stands_for) in aliases::aliases() {
+        line(&mut page, &format!("baton {typed}: {stands_for}"));
     }
     page.push_str("\nRECORDS\n");
     for record in records.values() {

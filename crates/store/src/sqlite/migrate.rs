@@ -26,8 +26,13 @@ pub(super) fn refuse_unknown(conn: &Connection) -> Result<(), OpenError> {
             .map_err(|error| OpenError::Damaged(error.to_string()))
     };
     keep_log(true)?;
-    check(conn, i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))?;
+    found(conn)?;
     keep_log(false).map(drop)
+}
+
+/// The version of a database that this binary may touch: zero if there is nothing in it.
+pub(super) fn found(conn: &Connection) -> Result<i64, OpenError> {
+    check(conn, i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))
 }
 
 /// Brings a database to the present version, or says why not. `backup` is where a copy goes

@@ -50,6 +50,7 @@ impl Place {
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(folder.into())),
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
+        super::backup::finish(folder).map_err(io)?;
         write_log_again(&folder.join("baton.db-wal")).map_err(io)?;
         let mut place = Self { folder: Some(folder.into()), lock: Some(lock), noted: Timestamp(0) };
         // Without ballast a full disk is still survived; only ends of work may then not fit.
@@ -135,12 +136,17 @@ fn write_log_again(wal: &Path) -> std::io::Result<()> {
 
 /// Locks and shared memory do not work over a network, and a database without them is lost.
 fn refuse_network(folder: &Path) -> Result<(), OpenError> {
-    let about = rustix::fs::statfs(folder)
-        .map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
-    match network(u64::try_from(about.f_type).unwrap_or(0)) {
-        Some(name) => Err(OpenError::Network(folder.into(), name)),
-        None => Ok(()),
+    match network_of(folder) {
+        Ok(Some(name)) => Err(OpenError::Network(folder.into(), name)),
+        Ok(None) => Ok(()),
+        Err(error) => Err(OpenError::Io(folder.into(), error.to_string())),
     }
+}
+
+/// The name of the network file system that a folder is on, if it is on one.
+pub(super) fn network_of(folder: &Path) -> std::io::Result<Option<&'static str>> {
+    let about = rustix::fs::statfs(folder)?;
+    Ok(network(u64::try_from(about.f_type).unwrap_or(0)))
 }
 
 /// The name of a file system that a store must not be on, by its magic number.

@@ -1,0 +1,96 @@
+//! From what was typed to the arguments of an operation.
+
+use std::io::Read;
+
+use clap::ArgMatches;
+use serde_json::{Map, Value};
+
+use crate::client::Failure;
+use crate::operation::Entry;
+use crate::problem::Problem;
+
+/// The longest `--input` that is read; a server takes no more.
+const INPUT_BYTES_MAX: u64 = 2 << 20;
+
+/// What arguments are made of besides the flags of the command itself.
+pub(super) struct Around<'a> {
+    /// The project that a flag names.
+    pub(super) project: Option<&'a str>,
+    /// The project that is meant where none is named.
+    pub(super) usual_project: Option<&'a str>,
+    /// Whether a claim token says which run is meant.
+    pub(super) has_token: bool,
+    /// What an everyday command says by itself.
+    pub(super) fixed: &'a [(&'static str, &'static str)],
+}
+
+/// The arguments: what the input says, then the flags, then what goes without saying.
+pub(super) fn arguments(
+    entry: &Entry,
+    matches: &ArgMatches,
+    around: &Around<'_>,
+    input: Option<Map<String, Value>>,
+) -> Result<Map<String, Value>, Failure> {
+    let mut arguments = input.unwrap_or_default();
+    for field in entry.arguments.fields() {
+        let typed = matches.try_get_raw(field.name).ok().flatten();
+        let texts: Option<Vec<&str>> =
+            typed.map(|raw| raw.filter_map(|text| text.to_str()).collect());
+        let fixed = around.fixed.iter().find(|(name, _)| *name == field.name);
+        let said = match (texts, fixed, field.name) {
+            (Some(texts), _, _) => Some(texts),
+            (None, Some((_, text)), _) => Some(vec![*text]),
+            (None, None, "project") => {
+                let unsaid = !arguments.contains_key("project");
+                let usual = around.usual_project.filter(|_| unsaid);
+                around.project.or(usual).map(|project| vec![project])
+            }
+            (None, None, "run") if !arguments.contains_key("run") && around.has_token => {
+                entry.about.placeholders().any(|name| name == "run").then(|| vec!["mine"])
+            }
+            (None, None, _) => None,
+        };
+        if let Some(texts) = said {
+            let value = field.shape.read(field.name, &texts);
+            let value = value.map_err(|violation| Problem::invalid(vec![violation]))?;
+            arguments.insert(field.name.to_owned(), value);
+        }
+    }
+    Ok(arguments)
+}
+
+/// Reads `--input`: an object of JSON from a file or from stdin.
+pub(super) fn input(
+    asked: Option<&String>,
+    no_input: bool,
+) -> Result<Option<Map<String, Value>>, Failure> {
+    use std::io::IsTerminal as _;
+    let Some(name) = asked else { return Ok(None) };
+    if name == "-" {
+        let stdin = std::io::stdin();
+        if no_input && stdin.is_terminal() {
+            let detail = "`--input -` waits for somebody to type, and --no-input forbids it";
+            return Err(Problem::new("malformed", detail).into());
+        }
+        return object(stdin.lock()).map(Some);
+    }
+    let file = std::fs::File::open(name).map_err(|error| {
+        Failure::from(Problem::new("malformed", format!("{name} cannot be read: {error}")))
+    })?;
+    object(file).map(Some)
+}
+
+fn object(source: impl Read) -> Result<Map<String, Value>, Failure> {
+    let refuse = |detail: String| Failure::from(Problem::new("malformed", detail));
+    let mut text = String::new();
+    let read = source.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text);
+    read.map_err(|error| refuse(format!("the input cannot be read: {error}")))?;
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        return Err(refuse(format!("the input is longer than {INPUT_BYTES_MAX} bytes")));
+    }
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(refuse("the input must be an object of JSON, like {\"title\": \"…\"}".into())),
+        Err(error) => Err(refuse(format!("the input is no JSON: {error}"))),
+    }
+}

@@ -1,0 +1,140 @@
+//! Every finding, injected alone into a machine on which all is well.
+
+use std::path::{Path, PathBuf};
+
+use baton_domain::time::Timestamp;
+
+use super::facts::{Database, Facts, Server, State, Thing};
+use super::judge::{Finding, Level, judge};
+use crate::surroundings::{Hidden, Surroundings};
+
+fn thing(path: &str, mode: u32, folder: bool) -> Thing {
+    Thing { path: path.into(), state: State::Present { mode, ours: true, folder } }
+}
+
+/// A machine on which all is well.
+fn well() -> Facts {
+    Facts {
+        folder: thing("/d", 0o700, true),
+        in_use: true,
+        unfinished: false,
+        free: Some(1 << 40),
+        free_min: 256 << 20,
+        network: None,
+        database: Database::Sound { version: 1, incarnation: 0x5f },
+        database_changed_at: Some(Timestamp(1_794_735_000_000)),
+        socket_folder: thing("/d/run", 0o700, true),
+        secrets: vec![thing("/d/pepper", 0o600, false)],
+        server: Server::Green,
+        place: "/d/run/baton.sock".into(),
+        plain_beyond: false,
+        now: Timestamp(1_794_735_000_000),
+        around: Surroundings::default(),
+        key_file: None,
+    }
+}
+
+/// The only finding that is not good.
+fn only(change: impl FnOnce(&mut Facts)) -> Finding {
+    let mut facts = well();
+    change(&mut facts);
+    let mut found: Vec<_> =
+        judge(&facts).into_iter().filter(|one| one.level != Level::Good).collect();
+    let first = found.pop().expect("it is found");
+    assert_eq!(found, [], "and nothing else");
+    first
+}
+
+fn check(level: Level, about: &str, fix: &str, change: impl FnOnce(&mut Facts)) {
+    let found = only(change);
+    assert_eq!((found.level, found.about), (level, about), "{found:?}");
+    assert!(found.fix.as_deref().is_some_and(|said| said.contains(fix)), "{found:?}");
+}
+
+#[test]
+fn a_machine_on_which_all_is_well_has_no_findings() {
+    assert!(judge(&well()).iter().all(|one| one.level == Level::Good && one.fix.is_none()));
+}
+
+#[test]
+fn what_is_wrong_with_the_folder_is_found_alone() {
+    use Level::{Odd, Wrong};
+    check(Wrong, "folder", "chmod 700 /d", |facts| facts.folder = thing("/d", 0o755, true));
+    check(Wrong, "folder", "mv /d", |facts| facts.folder = thing("/d", 0o700, false));
+    check(Wrong, "folder", "chown", |facts| {
+        facts.folder.state = State::Present { mode: 0o700, ours: false, folder: true };
+    });
+    check(Wrong, "folder", "ls -ld /d", |facts| facts.folder.state = State::Unreadable);
+    check(Wrong, "disk", "local disk", |facts| facts.network = Some("nfs"));
+    check(Wrong, "disk", "df -h", |facts| facts.free = Some(1));
+    check(Odd, "disk", "df -h", |facts| facts.free = None);
+    check(Odd, "restore", "baton serve", |facts| facts.unfinished = true);
+    check(Odd, "database", "baton serve", |facts| facts.database = Database::Absent);
+    check(Wrong, "database", "newer", |facts| facts.database = Database::Newer("x".into()));
+    check(Wrong, "database", "baton restore", |facts| {
+        facts.database = Database::Broken("x".into());
+    });
+    check(Wrong, "secret", "chmod 600 /d/pepper", |facts| {
+        facts.secrets = vec![thing("/d/pepper", 0o644, false)];
+    });
+    check(Wrong, "socket", "chmod 700 /d/run", |facts| {
+        facts.socket_folder = thing("/d/run", 0o777, true);
+    });
+}
+
+#[test]
+fn what_is_wrong_with_the_server_and_the_clock_is_found_alone() {
+    use Level::{Odd, Wrong};
+    check(Wrong, "server", "baton serve", |facts| {
+        facts.in_use = false;
+        facts.server = Server::Silent("nobody".into());
+    });
+    check(Wrong, "server", "baton key list", |facts| facts.server = Server::Refused("x".into()));
+    check(Wrong, "server", "baton health show", |facts| {
+        facts.server = Server::Troubled(vec!["the disk is full".into()]);
+    });
+    check(Wrong, "clock", "timedatectl", |facts| facts.now = Timestamp(0));
+    check(Odd, "clock", "timedatectl", |facts| facts.now.0 -= 120_000);
+    let mut facts = well();
+    facts.server = Server::Silent("nobody".into());
+    let lock = judge(&facts).into_iter().find(|one| one.about == "lock").expect("it is looked at");
+    assert_eq!(lock.level, Level::Wrong, "it is in use, but not where we ask");
+}
+
+#[test]
+fn what_contradicts_in_the_environment_is_found_alone() {
+    let odd = |fix: &str, change: fn(&mut Surroundings)| {
+        check(Level::Odd, "environment", fix, |facts| change(&mut facts.around));
+    };
+    odd("unset BATON_SOCKET", |around| {
+        around.url = Some("http://localhost:1".into());
+        around.socket = Some("/s".into());
+    });
+    odd("unset BATON_DATABASE_URL", |around| around.database_url = Some(Hidden::new("x")));
+    odd("unset BATON_PEPPER_FILE", |around| around.pepper_file = Some("/p".into()));
+    odd("BATON_HOME", |around| around.home = Some("data".into()));
+    odd("unset BATON_OUTPUT", |around| around.output = Some("xml".into()));
+    odd("unset BATON_KEY", |around| around.unreadable = vec!["BATON_KEY"]);
+    odd("unset BATON_KEY_FILE", |around| {
+        around.key = Some(Hidden::new("k"));
+        around.key_file = Some("/k".into());
+    });
+    check(Level::Odd, "environment", "ssh -L", |facts| facts.plain_beyond = true);
+    check(Level::Wrong, "key file", "chmod 600 /k", |facts| {
+        facts.key_file = Some(thing("/k", 0o640, false));
+    });
+    check(Level::Wrong, "environment", "unset BATON_KEY_FILE", |facts| {
+        facts.key_file = Some(Thing { path: PathBuf::from("/k"), state: State::Absent });
+    });
+}
+
+#[test]
+fn looking_makes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data: &Path = &folder.path().join("data");
+    let facts = Facts::gather(data, &Surroundings::default(), Timestamp(1_794_735_000_000));
+    assert_eq!(facts.folder.state, State::Absent);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    let found = judge(&facts).into_iter().find(|one| one.about == "folder");
+    assert_eq!(found.and_then(|one| one.fix).as_deref(), Some("baton serve"));
+}

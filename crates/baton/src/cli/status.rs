@@ -1,0 +1,96 @@
+//! `baton` alone: what needs you, what is at work, and the next command.
+
+use serde_json::{Map, Value};
+
+use crate::client::Failure;
+use crate::operations;
+
+use super::render::clean::line;
+use super::{Output, Session, render};
+
+/// Lines per heading; the rest is counted.
+const LINES_MAX: usize = 8;
+
+/// Shows how things stand, or how to start.
+pub(super) async fn show(session: &mut Session<'_>) -> Result<u8, Failure> {
+    let tasks = match ask(session, "task", "list").await {
+        Ok(tasks) => tasks,
+        Err(failure) if failure.code() == "unreachable" => {
+            started(session, &failure);
+            return Ok(0);
+        }
+        Err(failure) => return Err(failure),
+    };
+    if session.globals.output != Output::Text {
+        let text = render::json(&tasks);
+        session.say(&text);
+        return Ok(0);
+    }
+    let text = summary(&tasks);
+    session.say(&text);
+    Ok(0)
+}
+
+async fn ask(session: &Session<'_>, noun: &str, verb: &str) -> Result<Value, Failure> {
+    let entry = operations::find(noun, verb).expect("the table lists tasks");
+    let mut arguments = Map::new();
+    let project = session.globals.project.as_ref().or(session.around.project.as_ref());
+    if let Some(project) = project {
+        arguments.insert("project".to_owned(), project.as_str().into());
+    }
+    session.ask(entry, arguments).await
+}
+
+fn started(session: &mut Session<'_>, failure: &Failure) {
+    if session.globals.output != Output::Text {
+        let text = render::json(&serde_json::json!({ "server": "unreachable" }));
+        return session.say(&text);
+    }
+    let why = line(failure.body["detail"].as_str().unwrap_or_default());
+    let text = format!(
+        "baton {}   server: not running\n  {why}\n\nnext: baton serve     start the server; leave \
+         it running\n      baton demo      watch a short story; touches nothing here\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    session.say(&text);
+}
+
+/// The tasks under two headings, and what to do about them.
+pub(super) fn summary(tasks: &Value) -> String {
+    let items = tasks["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let needs: Vec<_> = items.iter().filter(|task| waits_for_person(task)).collect();
+    let held = |task: &&Value| task["run"]["attempt"].is_string() && !waits_for_person(task);
+    let working: Vec<_> = items.iter().filter(held).collect();
+    let others = items.len() - needs.len() - working.len();
+    let more = if tasks["next"].is_string() { " or more" } else { "" };
+    let mut text =
+        format!("{} need you · {} at work · {others} other{more}\n", needs.len(), working.len());
+    heading("NEEDS YOU", &needs, &mut text);
+    heading("AT WORK", &working, &mut text);
+    let next = match (needs.first(), items.is_empty()) {
+        (Some(_), _) => "baton inbox",
+        (None, true) => "baton project add NAME, then baton add \"your first task\" -P NAME",
+        (None, false) => "baton ls",
+    };
+    text.push_str(&format!("\nnext: {next}\n"));
+    text
+}
+
+fn waits_for_person(task: &Value) -> bool {
+    task["needs"].as_array().is_some_and(|needs| !needs.is_empty())
+}
+
+fn heading(name: &str, tasks: &[&Value], text: &mut String) {
+    if tasks.is_empty() {
+        return;
+    }
+    text.push_str(&format!("\n{name}\n"));
+    for task in tasks.iter().take(LINES_MAX) {
+        let part = |name: &str| line(task[name].as_str().unwrap_or_default());
+        let (id, badge, stage, title) = (part("id"), part("badge"), part("stage"), part("title"));
+        text.push_str(&format!("  {id:<6}  {badge:<18}  {stage:<8}  {title}\n"));
+    }
+    if tasks.len() > LINES_MAX {
+        text.push_str(&format!("  … and {} more\n", tasks.len() - LINES_MAX));
+    }
+}

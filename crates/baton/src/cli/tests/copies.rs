@@ -1,0 +1,77 @@
+//! Copies, their way back, and the walk of the chains.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_domain::ids::{AttemptId, Nonce, TaskId, TenantId};
+use serde_json::Value;
+
+use super::{Machine, typed};
+use crate::chance::{SeededChance, SystemChance};
+use crate::home;
+use crate::tokens::{Keyring, Secrets, Speaker};
+
+/// Opens the folder once, so that there is something to copy.
+fn made(machine: &Machine) -> u64 {
+    let engine = home::open(&machine.data(), None, Arc::new(SystemChance)).expect("a new folder");
+    engine.incarnation()
+}
+
+fn keyring(folder: &Path, incarnation: u64) -> Keyring {
+    let secrets = Secrets::open(&folder.join("pepper"), &SeededChance::new(1));
+    Keyring::new(secrets.expect("it was made"), incarnation)
+}
+
+#[tokio::test]
+async fn a_copy_comes_back_as_another_life_in_which_old_tokens_are_dead() {
+    let machine = Machine::silent();
+    let before = made(&machine);
+    let tenant = TenantId::new("local").expect("a name");
+    let held = AttemptId { task: TaskId(1), number: 1 };
+    let token = keyring(&machine.data(), before).mint(
+        &tenant,
+        held.task,
+        held.number,
+        Nonce(7),
+        Speaker::Solo,
+    );
+    let copy = machine.path("copy.db");
+    let printed = machine.types(&["backup", typed(&copy)]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    assert!(printed.out.starts_with("…/copy.db is a whole copy"), "{}", printed.out);
+    let printed = machine.types(&["backup", typed(&copy)]).await;
+    assert_eq!(printed.exit, 2, "nothing is written over");
+    let printed = machine.types(&["restore", typed(&copy), "--json"]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    let body: Value = serde_json::from_str(&printed.out).expect("an object");
+    assert!(body["aside"].as_str().expect("it was moved").contains("before-restore-"));
+    let after = made(&machine);
+    assert_ne!(after, before);
+    let verify = |life| keyring(&machine.data(), life).verify(token.reveal(), &tenant).is_ok();
+    assert!(verify(before) && !verify(after));
+}
+
+#[tokio::test]
+async fn nothing_is_restored_under_a_server() {
+    let machine = Machine::silent();
+    made(&machine);
+    let copy = machine.path("copy.db");
+    machine.types(&["backup", typed(&copy)]).await;
+    let engine = home::open(&machine.data(), None, Arc::new(SystemChance)).expect("it opens");
+    let printed = machine.types(&["restore", typed(&copy)]).await;
+    assert_eq!(printed.exit, 5, "{}", printed.err);
+    assert!(printed.err.contains("in use by another baton"), "{}", printed.err);
+    drop(engine);
+}
+
+#[tokio::test]
+async fn the_walk_tells_what_holds() {
+    let machine = Machine::silent();
+    let printed = machine.types(&["audit", "verify"]).await;
+    assert_eq!(printed.exit, 3, "there is nothing to walk");
+    made(&machine);
+    let printed = machine.types(&["audit", "verify", "--json"]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    let body: Value = serde_json::from_str(&printed.out).expect("an object");
+    assert_eq!((&body["fault"], &body["seals_checked"]), (&Value::Null, &true.into()));
+}

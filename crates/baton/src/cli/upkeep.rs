@@ -1,0 +1,263 @@
+//! Commands that no server answers: copies, the walk of the chains, the examination of this
+//! machine, completions, the demo and the bench.
+
+use std::path::{Path, PathBuf};
+
+use baton_store::chain::{Audit, SigningKey};
+use baton_store::sqlite::backup;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use crate::chance::{Chance as _, SystemChance};
+use crate::client::Failure;
+use crate::problem::Problem;
+use crate::tokens::secret_file;
+use crate::{bench, demo};
+
+use super::{Output, Session, completions, doctor, render};
+
+/// The commands.
+pub(super) fn commands() -> Vec<Command> {
+    let file = |help: &'static str| {
+        Arg::new("file")
+            .value_name("FILE")
+            .required(true)
+            .help(help)
+            .value_parser(value_parser!(PathBuf))
+    };
+    let data = || {
+        let help = "The data folder; the usual one if it is left out (BATON_HOME)";
+        Arg::new("data")
+            .long("data")
+            .value_name("DIR")
+            .help(help)
+            .value_parser(value_parser!(PathBuf))
+    };
+    vec![
+        Command::new("serve")
+            .about("Run the server in the foreground: see baton serve --help")
+            .disable_help_flag(true),
+        Command::new("doctor")
+            .about("Look for everything that can be wrong here, and say how to put it right")
+            .arg(data()),
+        Command::new("backup")
+            .about("Copy the database while it is in use; the copy is checked before it is named")
+            .after_help("The pepper and the sealing key are not in it: keep copies of them apart.")
+            .arg(file("Where the copy goes; it must not exist"))
+            .arg(data()),
+        Command::new("restore")
+            .about("Bring a copy back; what is there is moved aside, claim tokens from before die")
+            .arg(file("The copy"))
+            .arg(data()),
+        Command::new("audit")
+            .about("Prove that history was not changed")
+            .arg_required_else_help(true)
+            .subcommand_required(true)
+            .disable_help_subcommand(true)
+            .subcommand(
+                Command::new("verify")
+                    .about(
+                        "Walk every chain and every seal, and name the first thing that is wrong",
+                    )
+                    .arg(data()),
+            ),
+        completions::command(),
+        completions::words_command(),
+        Command::new("demo")
+            .about("Play a short story against a temporary store and leave nothing behind"),
+        bench_command(),
+    ]
+}
+
+fn bench_command() -> Command {
+    let numbers = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_delimiter(',')
+            .value_parser(value_parser!(u64).range(1..=10_000_000))
+            .default_value(default)
+            .help(help)
+    };
+    Command::new("bench")
+        .about("Measure the store beside its limits, all in one run")
+        .arg(numbers("callers", "1,16,64", "How many callers at once"))
+        .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
+        .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
+        .arg(Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)))
+}
+
+/// Runs one of them.
+pub(super) async fn dispatch(
+    session: &mut Session<'_>,
+    name: &str,
+    asked: &ArgMatches,
+) -> Result<u8, Failure> {
+    match name {
+        "serve" => {
+            let detail = "`serve` comes first, then its flags";
+            Err(Problem::new("malformed", detail).next("baton serve --help").into())
+        }
+        "doctor" => doctor::run(session, asked).await,
+        "backup" => back_up(session, asked),
+        "restore" => restore(session, asked),
+        "audit" => match asked.subcommand() {
+            Some((_, asked)) => verify(session, asked),
+            None => Ok(super::USAGE),
+        },
+        "completions" => Ok(completions::print(session, asked)),
+        "complete-words" => completions::words(session, asked).await,
+        "demo" => {
+            demo::run(&mut session.streams.out).await.map(|()| 0).map_err(|error| broke(&error))
+        }
+        "bench" => measure(session, asked).await,
+        _ => Ok(super::USAGE),
+    }
+}
+
+async fn measure(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+    let numbers =
+        |name: &str| -> Vec<u64> { asked.get_many(name).into_iter().flatten().copied().collect() };
+    let plan = bench::Plan {
+        callers: numbers("callers"),
+        cycles: numbers("cycles").first().copied().unwrap_or(1),
+        finished: numbers("finished"),
+    };
+    let out = &mut session.streams.out;
+    let done = match asked.get_one::<PathBuf>("probe") {
+        Some(folder) => bench::answer_probe(folder, out).await,
+        None => bench::run(&plan, out).await,
+    };
+    done.map(|()| 0).map_err(|error| broke(&error))
+}
+
+fn broke(error: &dyn std::error::Error) -> Failure {
+    Problem::new("internal", error.to_string()).into()
+}
+
+/// The data folder that is meant.
+pub(super) fn folder(session: &Session<'_>, asked: &ArgMatches) -> Result<PathBuf, Failure> {
+    let said = asked.get_one::<PathBuf>("data").cloned();
+    said.or_else(|| session.around.folder()).ok_or_else(|| {
+        let detail = "neither BATON_HOME nor HOME says where the data folder is";
+        Problem::new("malformed", detail).next("the same command with --data DIR").into()
+    })
+}
+
+/// The key that seals are checked with, if this folder has one. Looking must not make one.
+fn trusted(folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
+    let path = folder.join("seal.key");
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let secret = secret_file(&path, &SystemChance).map_err(|error| {
+        Failure::from(Problem::new("internal", error.to_string()).next("baton doctor"))
+    })?;
+    Ok(Some(SigningKey::from_bytes(&secret).verifying_key().to_bytes()))
+}
+
+fn refused(error: &backup::Error) -> Failure {
+    let problem = |code: &str| Problem::new(code, error.to_string());
+    match error {
+        backup::Error::Exists(_) => problem("malformed"),
+        backup::Error::NoDatabase(_) => problem("not_found").next("baton doctor"),
+        backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)) => {
+            problem("held").next("stop `baton serve`, then run this again")
+        }
+        backup::Error::Open(_) | backup::Error::Damaged(_) | backup::Error::Io(..) => {
+            problem("internal").next("baton doctor")
+        }
+        backup::Error::Fault { .. } => problem("internal").next("baton audit verify"),
+    }
+    .into()
+}
+
+fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+    let folder = folder(session, asked)?;
+    let to = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    let audit = backup::back_up(&folder, to, trusted(&folder)?.as_ref());
+    let audit = audit.map_err(|error| refused(&error))?;
+    let shown = to.display().to_string();
+    let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
+    let text = format!(
+        "{shown} is a whole copy: {} entries and {} seals hold.\nThe pepper and seal.key are not \
+         in it: keep copies of them apart.\n",
+        audit.entries, audit.seals
+    );
+    tell(session, &body, &text);
+    Ok(0)
+}
+
+fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+    let folder = folder(session, asked)?;
+    let file = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    let mut chance: baton_store::sqlite::Chance = Box::new(|bytes| SystemChance.fill(bytes));
+    let restored = backup::restore(file, &folder, &mut chance, trusted(&folder)?.as_ref());
+    let restored = restored.map_err(|error| refused(&error))?;
+    let aside = restored.aside.as_deref().map(|path| path.display().to_string());
+    let incarnation = format!("{:x}", restored.incarnation);
+    let body = json!({
+        "data": folder.display().to_string(), "incarnation": incarnation,
+        "entries": restored.audit.entries, "seals": restored.audit.seals, "aside": aside,
+    });
+    let mut text = format!(
+        "{} holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
+         Claim tokens and cursors from before are dead.\n",
+        folder.display(),
+        restored.audit.entries,
+        restored.audit.seals
+    );
+    if let Some(aside) = aside {
+        text.push_str(&format!("What was there before is in {aside}.\n"));
+    }
+    text.push_str("next: baton serve\n");
+    tell(session, &body, &text);
+    Ok(0)
+}
+
+fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+    let folder = folder(session, asked)?;
+    let trusted = trusted(&folder)?;
+    let audit = backup::verify(&folder, trusted.as_ref()).map_err(|error| refused(&error))?;
+    let (body, text) = verdict(&audit, trusted.is_some());
+    tell(session, &body, &text);
+    Ok(u8::from(audit.fault.is_some()))
+}
+
+fn verdict(audit: &Audit, signed: bool) -> (Value, String) {
+    let body = |fault: Value| json!({ "entries": audit.entries, "seals": audit.seals, "seals_checked": signed, "fault": fault });
+    match &audit.fault {
+        Some(fault) => {
+            let what = json!({
+                "tenant": fault.tenant, "position": fault.position, "what": fault.what,
+            });
+            let text = format!(
+                "wrong: {}, in tenant {} at position {}\n{} entries before it hold.\n\
+                 next: keep the folder as it is, and compare it with a copy (baton restore FILE \
+                 --data ELSEWHERE)\n",
+                fault.what, fault.tenant, fault.position, audit.entries
+            );
+            (body(what), text)
+        }
+        None => {
+            let unsigned = "Seals were not checked: there is no seal.key here.\n";
+            let text = format!(
+                "{} entries and {} seals hold.\n{}",
+                audit.entries,
+                audit.seals,
+                if signed { "" } else { unsigned }
+            );
+            (body(Value::Null), text)
+        }
+    }
+}
+
+/// Prints what was done, in the form that was asked for.
+pub(super) fn tell(session: &mut Session<'_>, body: &Value, text: &str) {
+    if session.globals.quiet {
+        return;
+    }
+    match session.globals.output {
+        Output::Text => session.say(&render::clean::lines(text)),
+        Output::Json | Output::JsonLines => session.say(&render::json(body)),
+    }
+}

@@ -1,0 +1,279 @@
+//! Asks a server, over its socket or over TCP, and does not let go of a request whose outcome is
+//! unknown: the same request under the same key is asked again until it is known, a few times.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::chance::Chance;
+use crate::operation::{About, Method};
+use crate::problem::{CODES, Problem};
+use crate::surroundings::Hidden;
+
+mod exchange;
+mod place;
+
+pub use place::Place;
+
+use exchange::{Answer, Lost};
+
+/// How often a request is sent at most. With the waits between them this bridges a server that is
+/// killed and started again by its supervisor.
+const TRIES_MAX: u32 = 8;
+/// The first wait between two tries; the next ones double.
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait between two tries, also if the server asks for a longer one.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Somebody who asks a server.
+pub struct Client {
+    /// Where the server is.
+    pub place: Place,
+    /// Who calls.
+    pub key: Option<Hidden>,
+    /// Which attempt calls.
+    pub claim_token: Option<Hidden>,
+    /// Where request keys and jitter come from.
+    pub chance: Arc<dyn Chance>,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// By which method.
+    pub method: Method,
+    /// Path and query.
+    pub target: String,
+    /// What it carries.
+    pub body: Option<Value>,
+    /// Only if the task is still at this version.
+    pub if_match: Option<u64>,
+    /// So that it is carried out once, however often it is sent.
+    pub request_key: Option<String>,
+}
+
+/// Why there is no answer, as RFC 9457 writes it, with what to exit with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What the server said, or would have said.
+    pub body: Value,
+    /// What the command line exits with.
+    pub exit: u8,
+}
+
+impl Asked {
+    /// The request for an operation: what stands in the path is taken from the arguments, the rest
+    /// goes into the query of what only reads and into the body of everything else.
+    pub fn new(about: &About, mut arguments: Map<String, Value>) -> Result<Self, Failure> {
+        let mut target = String::new();
+        for part in about.path.split('/').skip(1) {
+            target.push('/');
+            match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                None => target.push_str(part),
+                Some(name) => {
+                    let value = arguments.remove(name).ok_or_else(|| missing(name))?;
+                    escape(&plain(&value), &mut target);
+                }
+            }
+        }
+        let body = match about.method {
+            Method::Get => {
+                push_query(&arguments, &mut target);
+                None
+            }
+            Method::Post | Method::Put | Method::Patch | Method::Delete => {
+                Some(Value::Object(arguments))
+            }
+        };
+        Ok(Self { method: about.method, target, body, if_match: None, request_key: None })
+    }
+}
+
+fn missing(name: &str) -> Failure {
+    let violation = crate::shape::Violation { field: name.into(), rule: "is missing".into() };
+    let problem = Problem::invalid(vec![violation]);
+    // A run need not be named by whoever shows a claim token.
+    let problem =
+        if name == "run" { problem.next("export BATON_CLAIM_TOKEN=…") } else { problem };
+    problem.into()
+}
+
+/// A list is written as the same name several times.
+fn push_query(arguments: &Map<String, Value>, target: &mut String) {
+    let mut mark = '?';
+    for (name, value) in arguments {
+        let one = std::slice::from_ref(value);
+        for value in value.as_array().map_or(one, Vec::as_slice) {
+            target.push(mark);
+            escape(name, target);
+            target.push('=');
+            escape(&plain(value), target);
+            mark = '&';
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Writes everything that could mean something in a URL as its bytes.
+fn escape(text: &str, target: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            target.push(char::from(byte));
+        } else {
+            target.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+impl Client {
+    /// A key that no other request has.
+    #[must_use]
+    pub fn mint_key(&self) -> String {
+        let mut bytes = [0; 16];
+        self.chance.fill(&mut bytes);
+        format!("cli-{:032x}", u128::from_be_bytes(bytes))
+    }
+
+    /// Asks until the outcome is known, a few times at most.
+    pub async fn ask(&self, asked: &Asked) -> Result<Value, Failure> {
+        let mut doubt = None;
+        for tries in 1..=TRIES_MAX {
+            let wait = match self.exchange(asked).await {
+                Ok(answer) if answer.is_success() => return Ok(answer.body),
+                Ok(answer) => match answer.ask_again_after() {
+                    Some(wait) => {
+                        doubt = Some(Failure::of(answer));
+                        wait
+                    }
+                    None => return Err(Failure::of(answer)),
+                },
+                Err(Lost::NotUnderstood(why)) => return Err(not_baton(&self.place, &why)),
+                // Nothing was sent; unless an earlier try was, nothing can have happened.
+                Err(Lost::Before(why)) => match &doubt {
+                    None => return Err(self.unreachable(&why)),
+                    Some(_) => Duration::ZERO,
+                },
+                Err(Lost::After(why)) => {
+                    doubt = Some(unknown(asked, &why));
+                    Duration::ZERO
+                }
+            };
+            if tries < TRIES_MAX {
+                tokio::time::sleep(self.pause(tries, wait)).await;
+            }
+        }
+        Err(doubt.unwrap_or_else(|| self.unreachable("it was asked too often")))
+    }
+
+    /// How long to wait: longer each time, at least what the server asked for, and never as long as
+    /// everybody else.
+    fn pause(&self, tries: u32, asked_for: Duration) -> Duration {
+        let usual = WAIT_FIRST.saturating_mul(1 << tries.min(16).saturating_sub(1));
+        let longest = usual.max(asked_for).min(WAIT_MAX);
+        let mut byte = [0];
+        self.chance.fill(&mut byte);
+        longest / 2 + longest * u32::from(byte[0]) / 512
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        let detail = format!("no server answers at {}: {why}", self.place);
+        Problem::new("unreachable", detail).into()
+    }
+}
+
+fn unknown(asked: &Asked, why: &str) -> Failure {
+    let mut failure: Failure = Problem::from(baton_store::Error::Unknown(why.to_owned())).into();
+    if let Some(key) = &asked.request_key {
+        // The same key makes asking again safe, whatever became of the first time.
+        failure.body["request_key"] = key.as_str().into();
+        failure.body["next"] =
+            vec![format!("the same command with --idempotency-key {key}")].into();
+    }
+    failure
+}
+
+fn not_baton(place: &Place, why: &str) -> Failure {
+    let detail = format!("what answers at {place} is no baton server: {why}");
+    Problem::new("unreachable", detail).next("baton doctor").into()
+}
+
+impl Failure {
+    fn of(answer: Answer) -> Self {
+        let code = answer.body["code"].as_str().unwrap_or("internal");
+        let exit = exit_of(code);
+        Self { body: answer.body, exit }
+    }
+
+    /// The stable word.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or("internal")
+    }
+}
+
+/// What the command line exits with for a code; one of a newer server is some failure.
+#[must_use]
+pub fn exit_of(code: &str) -> u8 {
+    CODES.iter().find(|known| known.word == code).map_or(1, |known| known.exit)
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { exit: problem.exit(), body: problem.body() }
+    }
+}
+
+/// Where a secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFrom {
+    /// From here.
+    Text(Hidden),
+    /// From this file.
+    File(PathBuf),
+    /// From nowhere: the socket tells who we are.
+    Nowhere,
+}
+
+/// The longest key there is, with room for a line's end.
+const KEY_BYTES_MAX: u64 = 1_024;
+
+impl KeyFrom {
+    /// Reads the key. A file that others may read is no secret, and is refused.
+    pub fn read(&self) -> Result<Option<Hidden>, Failure> {
+        use std::io::Read as _;
+        use std::os::unix::fs::MetadataExt as _;
+        let path = match self {
+            Self::Text(key) => return Ok(Some(key.clone())),
+            Self::Nowhere => return Ok(None),
+            Self::File(path) => path,
+        };
+        let shown = path.display();
+        let refuse = |detail: String, next: String| -> Failure {
+            Problem::new("unauthenticated", detail).next(next).into()
+        };
+        let broken = |error: std::io::Error| {
+            refuse(format!("the key file {shown} cannot be read: {error}"), "baton doctor".into())
+        };
+        let file = std::fs::File::open(path).map_err(broken)?;
+        if file.metadata().map_err(broken)?.mode() & 0o077 != 0 {
+            let detail = format!("the key file {shown} may be read by others");
+            return Err(refuse(detail, format!("chmod 600 {shown}")));
+        }
+        let mut text = String::new();
+        file.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(broken)?;
+        let key = text.trim();
+        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let detail = format!("the key file {shown} must hold one key and nothing else");
+            return Err(refuse(detail, "baton key create".into()));
+        }
+        Ok(Some(Hidden::new(key)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

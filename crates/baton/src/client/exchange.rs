@@ -1,0 +1,196 @@
+//! One request and its answer over one connection.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use super::{Asked, Client, Place};
+
+/// How long a server may take to accept a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long it may take to answer: a claim may wait for a minute.
+const ANSWER_MAX: Duration = Duration::from_secs(90);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// What a server answered.
+pub(super) struct Answer {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    /// Always an object.
+    pub(super) body: Value,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// Nothing was sent.
+    Before(String),
+    /// The request may have been read.
+    After(String),
+    /// There is one, but nothing that a server of ours would say.
+    NotUnderstood(String),
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        self.status.is_success()
+    }
+
+    /// How long to wait before the same is asked again, if that may tell more: the outcome is
+    /// unknown, or the server has too much to do and says for how long.
+    pub(super) fn ask_again_after(&self) -> Option<Duration> {
+        let unsure = self.body["certainty"] == "unknown";
+        let busy = self.status == StatusCode::SERVICE_UNAVAILABLE && self.retry_after.is_some();
+        (unsure || busy).then(|| self.retry_after.unwrap_or_default())
+    }
+}
+
+impl Client {
+    /// Sends a request once.
+    pub(super) async fn exchange(&self, asked: &Asked) -> Result<Answer, Lost> {
+        let request = self.request(asked)?;
+        let before = |error: std::io::Error| {
+            let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+            let why = error.to_string();
+            let nobody = nobody.contains(&error.kind()).then(|| "nothing listens there".to_owned());
+            Lost::Before(nobody.unwrap_or(why))
+        };
+        let late = |_| Lost::Before("it does not accept a connection".to_owned());
+        match &self.place {
+            Place::Socket(path) => {
+                let connecting = timeout(CONNECT_MAX, UnixStream::connect(path));
+                let stream = connecting.await.map_err(late)?.map_err(before)?;
+                let peer = stream.peer_cred().map_err(before)?.uid();
+                check_peer(peer, rustix::process::geteuid().as_raw())?;
+                answered(stream, request).await
+            }
+            Place::Tcp { host, port } => {
+                let bare = host.trim_start_matches('[').trim_end_matches(']');
+                let connecting = timeout(CONNECT_MAX, TcpStream::connect((bare, *port)));
+                let stream = connecting.await.map_err(late)?.map_err(before)?;
+                // Requests are small and alone on their connection: waiting to fill a packet
+                // would only delay them.
+                stream.set_nodelay(true).map_err(before)?;
+                answered(stream, request).await
+            }
+        }
+    }
+
+    fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, Lost> {
+        let unsendable = |_| Lost::Before("a header of the request cannot be sent".to_owned());
+        let mut headers = HeaderMap::new();
+        let mut put = |name: &'static str, text: &str, secret: bool| {
+            let mut value = HeaderValue::from_str(text).map_err(unsendable)?;
+            value.set_sensitive(secret);
+            headers.insert(name, value);
+            Ok(())
+        };
+        put("host", &self.place.host(), false)?;
+        if let Some(key) = &self.key {
+            put("authorization", &format!("Bearer {}", key.reveal()), true)?;
+        }
+        if let Some(token) = &self.claim_token {
+            put("baton-claim-token", token.reveal(), true)?;
+        }
+        if let Some(key) = &asked.request_key {
+            put("idempotency-key", key, false)?;
+        }
+        if let Some(version) = asked.if_match {
+            put("if-match", &format!("\"{version}\""), false)?;
+        }
+        put("accept", "application/json", false)?;
+        let body = match &asked.body {
+            None => Bytes::new(),
+            Some(body) => {
+                put("content-type", "application/json", false)?;
+                Bytes::from(body.to_string())
+            }
+        };
+        let built = Request::builder().method(asked.method.word()).uri(&asked.target);
+        let mut request = built
+            .body(Full::new(body))
+            .map_err(|_| Lost::Before("the request cannot be written as a URL".to_owned()))?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+/// Whoever listens on the socket gets our key: it must be us, or the machine's owner.
+fn check_peer(peer: u32, own: u32) -> Result<(), Lost> {
+    if peer == own || peer == 0 {
+        return Ok(());
+    }
+    let why = format!("the socket belongs to another user ({peer}), so nothing was sent");
+    Err(Lost::Before(why))
+}
+
+async fn answered<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Lost>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shaking = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+    let (mut sender, connection) =
+        shaking.await.map_err(|error| Lost::Before(error.to_string()))?;
+    let connection = tokio::spawn(connection);
+    let answer = timeout(ANSWER_MAX, async {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        read(response).await
+    })
+    .await;
+    connection.abort();
+    answer.unwrap_or_else(|_| Err(Lost::After("it did not answer in time".to_owned())))
+}
+
+fn broken(error: hyper::Error) -> Lost {
+    if error.is_parse() {
+        return Lost::NotUnderstood("it does not speak HTTP/1.1".to_owned());
+    }
+    Lost::After(format!("the connection was lost ({error})"))
+}
+
+async fn read(response: hyper::Response<hyper::body::Incoming>) -> Result<Answer, Lost> {
+    let status = response.status();
+    let json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
+        kind.to_str().is_ok_and(|kind| {
+            kind.starts_with("application/json") || kind.starts_with("application/problem+json")
+        })
+    });
+    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = seconds.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    let collected = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let bytes = collected.map_err(|error| match error.downcast::<hyper::Error>() {
+        Ok(error) => broken(*error),
+        Err(_) => Lost::NotUnderstood("its answer is too long".to_owned()),
+    })?;
+    let bytes = bytes.to_bytes();
+    if status == StatusCode::NO_CONTENT && bytes.is_empty() {
+        return Ok(Answer { status, retry_after, body: Value::Object(serde_json::Map::new()) });
+    }
+    let body: Option<Value> = serde_json::from_slice(&bytes).ok();
+    match body.filter(|body| json && body.is_object()) {
+        Some(body) => Ok(Answer { status, retry_after, body }),
+        None => Err(Lost::NotUnderstood(format!("status {status} without an object of JSON"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lost, check_peer};
+
+    #[test]
+    fn a_socket_of_another_user_is_told_nothing() {
+        assert!(check_peer(1000, 1000).is_ok() && check_peer(0, 1000).is_ok());
+        let refused = check_peer(1001, 1000).expect_err("it is somebody else's");
+        assert!(matches!(refused, Lost::Before(why) if why.contains("another user (1001)")));
+    }
+}

@@ -1,0 +1,123 @@
+//! What the program was started with. Read once, at the start, and passed on: nothing else looks
+//! at the environment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What the program was started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// `BATON_HOME`: the data folder.
+    pub home: Option<PathBuf>,
+    /// `BATON_URL`: where the server is.
+    pub url: Option<String>,
+    /// `BATON_SOCKET`: where the server is on this machine.
+    pub socket: Option<PathBuf>,
+    /// `BATON_KEY`: who calls.
+    pub key: Option<Hidden>,
+    /// `BATON_KEY_FILE`: where that stands.
+    pub key_file: Option<PathBuf>,
+    /// `BATON_CLAIM_TOKEN`: which attempt calls.
+    pub claim_token: Option<Hidden>,
+    /// `BATON_PROJECT`: which project is meant where none is named.
+    pub project: Option<String>,
+    /// `BATON_OUTPUT`: `json`, `jsonl` or `text`.
+    pub output: Option<String>,
+    /// `BATON_DATABASE_URL`: a database elsewhere.
+    pub database_url: Option<Hidden>,
+    /// `BATON_PEPPER_FILE`: the pepper, if it is not in the data folder.
+    pub pepper_file: Option<PathBuf>,
+    /// `NO_COLOR`, if it is not empty.
+    pub no_color: bool,
+    /// Whether somebody looks at stdout.
+    pub terminal: bool,
+    /// `XDG_STATE_HOME`, or what stands for it.
+    pub state: Option<PathBuf>,
+    /// Names that are set but are not text.
+    pub unreadable: Vec<&'static str>,
+}
+
+/// A secret: it shows itself to nobody by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Hides a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Shows it to whoever must send it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden(…)")
+    }
+}
+
+impl Surroundings {
+    /// Reads everything through `get`. What is set to nothing counts as not set.
+    #[must_use]
+    pub fn read(get: impl Fn(&str) -> Option<OsString>, terminal: bool) -> Self {
+        let mut unreadable = vec![];
+        let raw = |name: &str| get(name).filter(|value| !value.is_empty());
+        let mut text = |name: &'static str| match raw(name)?.into_string() {
+            Ok(text) => Some(text),
+            Err(_) => {
+                unreadable.push(name);
+                None
+            }
+        };
+        let (url, project, output) =
+            (text("BATON_URL"), text("BATON_PROJECT"), text("BATON_OUTPUT"));
+        let key = text("BATON_KEY").map(Hidden);
+        let claim_token = text("BATON_CLAIM_TOKEN").map(Hidden);
+        let database_url = text("BATON_DATABASE_URL").map(Hidden);
+        let path = |name: &str| raw(name).map(PathBuf::from);
+        // A relative path there is to be ignored, by the standard that names it.
+        let state = path("XDG_STATE_HOME").filter(|path| path.is_absolute());
+        Self {
+            home: path("BATON_HOME"),
+            url,
+            socket: path("BATON_SOCKET"),
+            key,
+            key_file: path("BATON_KEY_FILE"),
+            claim_token,
+            project,
+            output,
+            database_url,
+            pepper_file: path("BATON_PEPPER_FILE"),
+            no_color: raw("NO_COLOR").is_some(),
+            terminal,
+            state: state.or_else(|| path("HOME").map(|home| home.join(".local/state"))),
+            unreadable,
+        }
+    }
+
+    /// The data folder: the one that was named, or the usual one.
+    #[must_use]
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.home.clone().or_else(|| self.state.as_deref().map(|state| state.join("baton")))
+    }
+}
+
+/// Where the server of a data folder listens.
+#[must_use]
+pub fn socket_in(folder: &Path) -> PathBuf {
+    folder.join("run/baton.sock")
+}
+
+/// Where the server of a data folder writes the key of its own user.
+#[must_use]
+pub fn key_file_in(folder: &Path) -> PathBuf {
+    folder.join("local.key")
+}
+
+#[cfg(test)]
+mod tests;
