@@ -31,7 +31,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("views", &["health", "shape"]),
     ("call", &["engine", "identity", "operation", "problem", "shape", "tokens", "views"]),
     ("operation", &["call", "problem", "shape"]),
-    ("operations", &["call", "engine", "operation", "problem", "shape", "views"]),
+    ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
     (

@@ -160,7 +160,7 @@ pub fn is_unfinished(folder: &Path) -> bool {
 /// Walks every chain and every seal of a folder's database, which may be in use.
 pub fn verify(folder: &Path, trusted: Option<&[u8; 32]>) -> Result<Audit, Error> {
     let conn = look(&folder.join("baton.db"), folder)?;
-    audit::audit(&conn, trusted).map_err(|error| Error::Damaged(error.to_string()))
+    audit::whole(&conn, trusted).map_err(|error| Error::Damaged(error.to_string()))
 }
 
 /// What is known of a folder's database, which may be in use.
@@ -249,7 +249,7 @@ fn copied(
         return Err(Error::Damaged(sound));
     }
     migrate::found(&copy)?;
-    let audit = audit::audit(&copy, trusted).map_err(|error| Error::Damaged(error.to_string()))?;
+    let audit = audit::whole(&copy, trusted).map_err(|error| Error::Damaged(error.to_string()))?;
     match audit.fault {
         Some(fault) => {
             Err(Error::Fault { tenant: fault.tenant, position: fault.position, what: fault.what })
