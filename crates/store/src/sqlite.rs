@@ -17,6 +17,7 @@ mod pen;
 mod place;
 mod reads;
 mod records;
+mod requests;
 mod runs;
 mod seam;
 mod sweep;

@@ -17,7 +17,8 @@ use baton_domain::time::Timestamp;
 use rusqlite::ErrorCode;
 
 use super::books::Books;
-use super::pen::{Earlier, Pen};
+use super::pen::Pen;
+use super::requests::Earlier;
 use crate::chain::Hash;
 use crate::order::{Actor, Aim, Committed, Order, Swept};
 use crate::ruling::{Judge, Ruling, Setting, needs, rule};

@@ -155,7 +155,7 @@ const EVENTS: &str = "
     DependencyRemoved DependencySettled Woken RunOpened RunFinished Requeued Starved Claimed Began
     Seen Progressed Checkpointed Asked Answered AnswerMarked Spent Submitted Verified Exited
     Stopping Survived AttemptEnded DeathProved ProjectPut ProjectRemoved PoolLimited PoolShut
-    KeyCreated KeyRotated KeyRevoked
+    KeyCreated KeyRotated KeyRevoked ChildrenSettled
 ";
 
 fn words(happened: &Happened) -> Vec<String> {

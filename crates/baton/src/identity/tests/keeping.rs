@@ -1,12 +1,15 @@
 //! What a stolen folder tells.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+
+use baton_store::sqlite::OpenError;
 
 use super::{KNOWN, how, token, wish};
 use crate::chance::SystemChance;
 use crate::home;
-use crate::identity::{Denied, Identity};
+use crate::identity::Identity;
 
 #[tokio::test]
 async fn a_stolen_store_holds_no_key_and_opens_nothing_without_its_pepper() {
@@ -39,7 +42,13 @@ async fn a_stolen_store_holds_no_key_and_opens_nothing_without_its_pepper() {
         identity.authenticate(key).await.expect("a key outlives its server");
     }
     drop(identity);
-    fs::remove_file(folder.join("pepper")).expect("it is there");
-    let denied = open().authenticate(&new).await.expect_err("the pepper is another one");
-    assert!(matches!(denied, Denied::Unauthenticated), "{denied:?}");
+    let pepper = folder.join("pepper");
+    fs::remove_file(&pepper).expect("it is there");
+    let opened = home::open(&folder, None, Arc::new(SystemChance));
+    assert!(matches!(opened, Err(home::Error::Secrets(_))), "a lost pepper is not replaced");
+    fs::write(&pepper, "7".repeat(64)).expect("there is room");
+    fs::set_permissions(&pepper, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let opened = home::open(&folder, None, Arc::new(SystemChance));
+    let wrong = matches!(opened, Err(home::Error::Store(OpenError::WrongPepper)));
+    assert!(wrong, "another pepper opens nothing");
 }
