@@ -23,6 +23,7 @@ CREATE TABLE briefs (
     task    INTEGER NOT NULL,
     project TEXT NOT NULL,
     parent  INTEGER,
+    version INTEGER NOT NULL, -- of the entry that wrote it
     body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task)
 ) STRICT, WITHOUT ROWID;
@@ -135,6 +136,7 @@ CREATE TABLE events (
     salt      BLOB,
     payload   TEXT,
     digest    BLOB, -- only once the payload is erased
+    wrote     BLOB NOT NULL, -- salted digests of the rows that came with it
     link      BLOB NOT NULL,
     PRIMARY KEY (tenant, position)
 ) STRICT, WITHOUT ROWID;
@@ -149,6 +151,12 @@ CREATE TABLE seals (
     signature BLOB NOT NULL,
     PRIMARY KEY (tenant, up_to)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seal_keys (
+    id      INTEGER PRIMARY KEY,
+    key     BLOB NOT NULL UNIQUE,
+    vouched BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE requests (
     tenant      INTEGER NOT NULL,
@@ -192,7 +200,7 @@ CREATE TRIGGER events_are_final BEFORE UPDATE ON events
 WHEN OLD.digest IS NOT NULL OR NEW.payload IS NOT NULL OR NEW.salt IS NOT NULL OR NEW.digest IS NULL
   OR NEW.tenant <> OLD.tenant OR NEW.position <> OLD.position OR NEW.task <> OLD.task
   OR NEW.version <> OLD.version OR NEW.at <> OLD.at OR NEW.principal <> OLD.principal
-  OR NEW.actor <> OLD.actor OR NEW.link <> OLD.link
+  OR NEW.actor <> OLD.actor OR NEW.wrote <> OLD.wrote OR NEW.link <> OLD.link
 BEGIN SELECT RAISE (ABORT, 'an entry never changes'); END;
 
 CREATE TRIGGER events_are_kept BEFORE DELETE ON events

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::{bench, demo};
+use crate::{bench, demo, server};
 
 /// Something went wrong that the caller could not have avoided.
 const FAILED: u8 = 1;
@@ -31,6 +31,7 @@ fn tree() -> Command {
             Command::new("demo")
                 .about("Plays a short story against a temporary store and leaves nothing behind"),
         )
+        .subcommand(server::command::command())
         .subcommand(
             Command::new("bench")
                 .about("Measures the store beside its limits, all in one run")
@@ -61,12 +62,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 async fn dispatch(matches: &ArgMatches) -> ExitCode {
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     match matches.subcommand() {
         Some(("demo", _)) => match demo::run(&mut out).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error),
         },
+        Some(("serve", asked)) => server::command::run(asked, None).await,
         Some(("bench", asked)) => {
             let numbers = |name: &str| -> Vec<u64> {
                 asked.get_many(name).into_iter().flatten().copied().collect()

@@ -78,6 +78,10 @@ pub async fn tick(engine: &Engine) -> Result<Swept, Error> {
     if let Err(error) = engine.seal_if_due().await {
         tracing::warn!(%error, "what happened is not sealed");
     }
+    // Nor is a part of the history that was not looked at again.
+    if let Err(error) = engine.audit_if_due().await {
+        tracing::warn!(%error, "the history is not audited");
+    }
     Ok(total)
 }
 

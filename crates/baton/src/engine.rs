@@ -25,6 +25,9 @@ mod ages;
 mod claim;
 mod reads;
 
+/// Entries that one tick looks at again: a thousand a second, for less than a hundredth of a core.
+const AUDITED_AT_ONCE: usize = 500;
+
 /// Everything that an engine is made of.
 pub struct Parts {
     /// Where tasks are kept. Its bell must be the one of `waiters`.
@@ -134,6 +137,16 @@ impl Engine {
         Ok(true)
     }
 
+    /// Goes on looking for changes behind the store's back; at the end of a round it rests.
+    pub async fn audit_if_due(&self) -> Result<(), Error> {
+        if self.ages.audit_due(self.clock.now())
+            && self.store.audit_part(AUDITED_AT_ONCE).await?.ended
+        {
+            self.ages.audited(self.clock.now());
+        }
+        Ok(())
+    }
+
     /// Hands out no more work and sends away whoever waits or listens; everything else goes on.
     pub fn drain(&self) {
         self.waiters.close();
@@ -199,6 +212,7 @@ fn outcome(answer: &Result<Committed, Error>) -> &'static str {
         Err(Error::Stopped(_)) => "stopped",
         Err(Error::Unknown(_)) => "unknown",
         Err(Error::Read(_)) => "read_failed",
+        Err(Error::Internal(_)) => "internal",
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_domain::time::Millis;
 use baton_store::Store;
+use baton_store::chain::Fault;
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -47,8 +48,11 @@ pub struct Health {
     pub live: usize,
     /// Claimers that wait for work.
     pub waiting: usize,
-    /// Position up to which the chains were verified, over all tenants.
+    /// Entries of all tenants that hold, by the last audit or by the one under way.
     pub verified_entries: u64,
+    /// Since an audit went over everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_age: Option<Millis>,
     /// Bytes free where the store is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
@@ -87,6 +91,15 @@ pub enum Reason {
         /// Since it last was.
         age: Millis,
     },
+    /// Somebody changed the history behind our back.
+    Tampered {
+        /// Whose.
+        tenant: String,
+        /// Where in the order of commits.
+        position: u64,
+        /// What is wrong.
+        what: String,
+    },
     /// New work is refused for want of room.
     DiskFull,
     /// The store has stopped.
@@ -124,6 +137,9 @@ impl Health {
         if store.full {
             reasons.push(Reason::DiskFull);
         }
+        if let Some(Fault { tenant, position, what }) = store.tampered {
+            reasons.push(Reason::Tampered { tenant, position, what: what.into() });
+        }
         if store.overdue > OVERDUE_MAX {
             reasons.push(Reason::LeaseOverdue { overdue: store.overdue });
         }
@@ -141,6 +157,7 @@ impl Health {
             queued: store.queued,
             live: store.live,
             verified_entries: store.verified_entries,
+            audit_age: store.audit_age,
             free_bytes: store.free_bytes,
             ..self
         };
@@ -156,6 +173,7 @@ impl Health {
             | Reason::LeaseOverdue { .. }
             | Reason::CheckpointLate { .. }
             | Reason::SealLate { .. }
+            | Reason::Tampered { .. }
             | Reason::DiskFull
             | Reason::Unreadable { .. } => None,
         })

@@ -1,13 +1,11 @@
 //! Baton's folder: the store, the secrets, and an engine on top of them.
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::chain::SigningKey;
-use baton_store::sqlite::{OpenError, Options, SqliteStore};
-use baton_store::{Clock, Store};
+use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
+use baton_store::{Clock, Store, Verifier};
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;
@@ -32,8 +30,8 @@ pub fn open(
     clock: Option<Arc<dyn Clock>>,
     chance: Arc<dyn Chance>,
 ) -> Result<Engine, Error> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| OpenError::Io(folder.into(), error.to_string()))?;
+    // Nothing is made in a folder that is not ours, or that somebody else uses.
+    let place = Place::enter(folder)?;
     let waiters = Waiters::new();
     let salts = Arc::clone(&chance);
     let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
@@ -42,8 +40,14 @@ pub fn open(
     options.bell = waiters.bell();
     let sealing = secret_file(&folder.join("seal.key"), chance.as_ref())?;
     options.signing = Some(SigningKey::from_bytes(&sealing));
-    let secrets = Secrets::open(&folder.join("pepper"), chance.as_ref())?;
-    let store = SqliteStore::open(folder, options)?;
+    let pepper = folder.join("pepper");
+    // Secrets are made before the database, so one without them has lost them.
+    if folder.join("baton.db").exists() && !pepper.exists() {
+        return Err(tokens::Error::Missing { path: pepper }.into());
+    }
+    let secrets = Secrets::open(&pepper, chance.as_ref())?;
+    options.pepper = Some(Verifier(secrets.verifier()));
+    let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
     Ok(Engine::new(Parts {
         store: Arc::new(store),
@@ -55,3 +59,6 @@ pub fn open(
         incarnation,
     }))
 }
+
+#[cfg(test)]
+mod tests;

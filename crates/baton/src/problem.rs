@@ -186,12 +186,12 @@ impl From<Error> for Problem {
             Error::CursorExpired { .. } => "cursor_expired",
             Error::Stopped(_) => "stopped",
             Error::Unknown(_) => "unknown",
-            Error::Read(_) => "internal",
+            Error::Internal(_) | Error::Read(_) => "internal",
         };
         // What a store says of its own troubles is for the log, not for callers.
-        let detail = if let Error::Read(reason) = &error {
-            tracing::error!(%reason, "a read failed");
-            "the answer could not be read".to_owned()
+        let detail = if let Error::Read(reason) | Error::Internal(reason) = &error {
+            tracing::error!(%reason, "a request broke");
+            "something broke on our side; the log says what".to_owned()
         } else {
             error.to_string()
         };

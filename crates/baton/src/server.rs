@@ -51,6 +51,9 @@ mod url;
 /// How long to wait when no connection can be taken in, for want of descriptors or memory.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
+/// How often the store is asked whether it has stopped, should nobody run into it.
+const LOOK_AFTER_STORE: Duration = Duration::from_secs(1);
+
 /// Serves the operations of one engine.
 pub struct Server {
     engine: Arc<Engine>,
@@ -237,7 +240,7 @@ impl Server {
             }
             tokio::select! {
                 () = self.trouble.notified() => {}
-                () = sleep(self.limits.linger) => {}
+                () = sleep(LOOK_AFTER_STORE) => {}
             }
         }
     }
@@ -296,8 +299,4 @@ fn turn_away(write: impl FnOnce(&[u8]) -> std::io::Result<usize>) {
         body.len()
     );
     drop(write(answer.as_bytes()));
-}
-
-fn openapi() -> String {
-    String::new()
 }

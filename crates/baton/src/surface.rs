@@ -12,19 +12,19 @@ pub const HANDWRITTEN: &[Route] = &[
     Route {
         path: "/health",
         kind: "text/plain",
-        bare: true,
+        needs: Needs::Nothing,
         summary: "Whether the server is well, in one word",
     },
     Route {
         path: "/metrics",
         kind: "text/plain",
-        bare: false,
+        needs: Needs::Scope("health:read"),
         summary: "Figures in the Prometheus text format",
     },
     Route {
         path: "/v1/openapi.json",
         kind: "application/json",
-        bare: false,
+        needs: Needs::Key,
         summary: "This description",
     },
 ];
@@ -36,10 +36,31 @@ pub struct Route {
     pub path: &'static str,
     /// The content type of the answer.
     pub kind: &'static str,
-    /// Whether it needs no key.
-    pub bare: bool,
+    /// What a caller must show.
+    pub needs: Needs,
     /// One sentence.
     pub summary: &'static str,
+}
+
+/// What a caller must show for a path that the server answers itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: whoever watches the server has no key.
+    Nothing,
+    /// Any key.
+    Key,
+    /// A key with this scope.
+    Scope(&'static str),
+}
+
+impl Needs {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "no key",
+            Self::Key => "any key",
+            Self::Scope(scope) => scope,
+        }
+    }
 }
 
 /// Secrets that an answer may carry beside its record, shown once: record, field, sentence.

@@ -33,9 +33,27 @@ const MODULES: &[(&str, &[&str])] = &[
     ("operation", &["call", "problem", "shape"]),
     ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
     ("surface", &["operation", "operations", "problem", "shape"]),
+    (
+        "server",
+        &[
+            "call",
+            "chance",
+            "changes",
+            "clockwork",
+            "engine",
+            "home",
+            "identity",
+            "operation",
+            "operations",
+            "problem",
+            "shape",
+            "surface",
+            "tokens",
+        ],
+    ),
     ("demo", &["chance", "clockwork", "engine", "home"]),
     ("bench", &["chance", "clock", "engine", "home"]),
-    ("cli", &["bench", "demo"]),
+    ("cli", &["bench", "demo", "server"]),
     ("main", &["cli", "log"]),
 ];
 

@@ -5,8 +5,6 @@
 //! Seals sign, per tenant, all links between two positions and the seal before, so that neither
 //! an entry nor a tail up to the last seal can vanish unseen.
 
-use std::collections::HashMap;
-
 pub use ed25519_dalek::SigningKey;
 use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
 use sha2::{Digest, Sha256};
@@ -43,6 +41,8 @@ pub struct Linked<'a> {
     pub actor: &'a [u8],
     /// See [`payload_digest`].
     pub payload: &'a Hash,
+    /// See [`wrote`].
+    pub wrote: &'a [u8],
 }
 
 /// The link of an entry, given the one before it in the same chain.
@@ -65,8 +65,46 @@ pub fn link(before: &Hash, entry: &Linked<'_>) -> Hash {
         .chain_update(length(entry.actor))
         .chain_update(entry.actor)
         .chain_update(entry.payload)
+        .chain_update(length(entry.wrote))
+        .chain_update(entry.wrote)
         .finalize()
         .into()
+}
+
+/// The rows that come with an entry of a task, as texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// The flow, always.
+    pub flow: String,
+    /// The brief, if it was written.
+    pub brief: Option<String>,
+    /// Rows of the history.
+    pub records: Vec<String>,
+}
+
+/// Digests by which an entry holds on to the rows that came with it: of the flow, and where there
+/// are any of the brief and of the history. A row that was edited later is found by them. They are
+/// salted like the payload, so that what was erased cannot be guessed from them.
+#[must_use]
+pub fn wrote(salt: &[u8], rows: &Rows) -> Vec<u8> {
+    let digest = |what: &[u8], texts: &[&str]| -> Hash {
+        let mut hash = Sha256::new().chain_update(salt).chain_update(what);
+        for text in texts {
+            hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(text);
+        }
+        hash.finalize().into()
+    };
+    let mut digests = digest(b"flow", &[&rows.flow]).to_vec();
+    let records: Vec<&str> = rows.records.iter().map(String::as_str).collect();
+    if rows.brief.is_some() || !records.is_empty() {
+        let brief = rows.brief.as_ref().map_or(ROOT, |brief| digest(b"brief", &[brief]));
+        digests.extend_from_slice(&brief);
+    }
+    if !records.is_empty() {
+        digests.extend_from_slice(&digest(b"records", &records));
+    }
+    digests
 }
 
 /// A signature over all links of a tenant between two positions.
@@ -128,7 +166,7 @@ impl Seal {
     }
 }
 
-/// What a walk over all chains found.
+/// What a walk over chains found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Entries whose links hold.
@@ -137,9 +175,11 @@ pub struct Audit {
     pub seals: u64,
     /// The first thing that is wrong.
     pub fault: Option<Fault>,
+    /// Whether the walk came to its end.
+    pub ended: bool,
 }
 
-/// Something that is wrong with a chain.
+/// Something that is wrong with a chain, or with a row that hangs on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Whose.
@@ -150,84 +190,72 @@ pub struct Fault {
     pub what: &'static str,
 }
 
-/// Walks the entries of one tenant in the order of their positions.
+/// Walks the entries of one tenant in the order of their positions; may rest anywhere.
+#[derive(Clone, Debug)]
 pub struct Walk {
-    tenant: String,
     next: u64,
-    heads: HashMap<u64, (u64, Hash)>,
-    gather: Gather,
+    /// Links since the last seal; none if some of them are no longer kept.
+    gather: Option<Gather>,
 }
 
 /// An entry as it is stored.
 pub struct Stored<'a> {
     /// As the chain sees it.
     pub linked: Linked<'a>,
-    /// Salt and payload; none if erased.
-    pub payload: Option<(&'a [u8], &'a [u8])>,
+    /// The link before it in its chain; none if that is no longer kept.
+    pub before: Option<Hash>,
     /// Its link as stored.
     pub link: &'a Hash,
 }
 
 impl Walk {
-    /// Begins before the first entry that is kept.
+    /// Begins after a position, which is the end of the seal with this digest if it is known.
     #[must_use]
-    pub fn begin(tenant: &str, first: u64) -> Self {
-        Self {
-            tenant: tenant.into(),
-            next: first,
-            heads: HashMap::new(),
-            gather: Gather::after(&ROOT),
-        }
+    pub fn after(position: u64, seal: Option<&Hash>) -> Self {
+        Self { next: position + 1, gather: seal.map(Gather::after) }
+    }
+
+    /// The position that comes next.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
     }
 
     /// Checks the next entry.
-    pub fn entry(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
+    pub fn entry(&mut self, stored: &Stored<'_>) -> Result<(), (u64, &'static str)> {
         let position = stored.linked.position;
-        let fault = |position, what| Err(Fault { tenant: self.tenant.clone(), position, what });
         if position != self.next {
-            return fault(self.next, "an entry is missing");
+            return Err((self.next, "an entry is missing"));
         }
-        let (task, version) = match stored.linked.about {
-            About::Task(task, version) => (task.0, version),
-            About::Records(version) => (0, version),
-        };
-        let (before, head) = self.heads.get(&task).copied().unwrap_or((0, ROOT));
-        if version != before + 1 {
-            return fault(position, "a version is missing");
-        }
-        if let Some((salt, payload)) = stored.payload
-            && payload_digest(salt, payload) != *stored.linked.payload
+        if let Some(before) = &stored.before
+            && link(before, &stored.linked) != *stored.link
         {
-            return fault(position, "the payload was changed");
+            return Err((position, "the link does not hold"));
         }
-        if link(&head, &stored.linked) != *stored.link {
-            return fault(position, "the link does not hold");
+        if let Some(gather) = &mut self.gather {
+            gather.add(stored.link);
         }
-        self.heads.insert(task, (version, *stored.link));
-        self.gather.add(stored.link);
         self.next += 1;
         Ok(())
     }
 
     /// Checks a seal, once every entry that it covers was walked.
-    pub fn seal(&mut self, seal: &Seal, trusted: &[u8; 32]) -> Result<(), Fault> {
-        let fault = |what| Err(Fault { tenant: self.tenant.clone(), position: seal.up_to, what });
+    pub fn seal(
+        &mut self,
+        tenant: &str,
+        seal: &Seal,
+        trusted: &[[u8; 32]],
+    ) -> Result<(), (u64, &'static str)> {
         if seal.up_to + 1 != self.next {
-            return fault("the tail that this seal covers is missing");
+            return Err((seal.up_to, "the tail that this seal covers is missing"));
         }
-        if seal.key != *trusted || !seal.holds(&self.tenant) {
-            return fault("the seal's signature does not hold");
+        if !trusted.contains(&seal.key) || !seal.holds(tenant) {
+            return Err((seal.up_to, "the seal's signature does not hold"));
         }
-        if seal.digest != self.gather.digest() {
-            return fault("the seal covers other entries");
+        if self.gather.as_ref().is_some_and(|gather| gather.digest() != seal.digest) {
+            return Err((seal.up_to, "the seal covers other entries"));
         }
-        self.gather = Gather::after(&seal.digest);
+        self.gather = Some(Gather::after(&seal.digest));
         Ok(())
-    }
-
-    /// The head of a chain as walked; zero stands for the records.
-    #[must_use]
-    pub fn head(&self, task: u64) -> Option<Hash> {
-        self.heads.get(&task).map(|(_, head)| *head)
     }
 }

@@ -13,6 +13,7 @@ pub mod order;
 pub mod read;
 pub mod ruling;
 pub mod sqlite;
+mod turns;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -144,9 +145,19 @@ pub trait Store: Send + Sync {
     /// Signs the heads of all chains as they are now.
     fn seal(&self) -> Answer<'_, ()>;
 
-    /// Walks every chain and every seal, and names the first thing that is wrong.
+    /// Walks every chain, every seal and every row that hangs on them, and names the first thing that
+    /// is wrong.
     fn audit(&self) -> Answer<'_, chain::Audit>;
+
+    /// Goes on with an audit in the background by at most so many rows, and begins anew at its end;
+    /// what it finds is in the health. Answers with everything found since it began.
+    fn audit_part(&self, count_max: usize) -> Answer<'_, chain::Audit>;
 }
+
+/// A digest of the pepper, kept with the data: a server with another pepper would hand out claim
+/// secrets that no other server accepts, and is refused at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verifier(pub [u8; 32]);
 
 /// Something became claimable. A hint: it may be lost, and the asker looks for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +168,9 @@ pub enum Freed {
     Pools(TenantId),
 }
 
-/// Who is told what became claimable, after it is committed.
+/// Who is told what became claimable: after it is committed, and before the order that made it so is
+/// answered, so that whoever waits for work hears of it no later than whoever made it. It must
+/// return soon, for the next order waits for it.
 pub type Bell = Arc<dyn Fn(&[Freed]) + Send + Sync>;
 
 /// Why a store did not do what it was asked.
@@ -190,6 +203,9 @@ pub enum Error {
     /// A read failed.
     #[error("reading failed: {0}")]
     Read(String),
+    /// This order met a fault of ours; it was undone, and everything else goes on.
+    #[error("an internal error: {0}")]
+    Internal(String),
 }
 
 /// What is known of an order that was not answered with success.
@@ -213,7 +229,8 @@ impl Error {
             | Self::DiskFull
             | Self::CursorExpired { .. }
             | Self::Stopped(_)
-            | Self::Read(_) => Certainty::DidNotHappen,
+            | Self::Read(_)
+            | Self::Internal(_) => Certainty::DidNotHappen,
         }
     }
 }

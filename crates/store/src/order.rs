@@ -1,5 +1,6 @@
 //! What a store is asked to do, and what it answers.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use baton_domain::command::{Claim, Command};
@@ -13,6 +14,18 @@ use baton_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use baton_domain::key::Kind;
+/// What an order takes without its texts.
+const ORDER_BYTES: usize = 1_024;
+
+/// Counts what is written to it and keeps nothing.
+struct Count(usize);
+
+impl std::fmt::Write for Count {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
+}
 
 /// Something to be carried out, whole or not at all.
 #[derive(Clone, Debug)]
@@ -118,6 +131,30 @@ impl Order {
             aim: Aim::Sweep(count_max),
             request: None,
         }
+    }
+
+    /// Roughly how many bytes it takes while it waits. What holds no text is not looked at.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        use baton_domain::command::Supervisor;
+        let light = |command: &Command| match command {
+            Command::Claim(_) | Command::Expect(_) | Command::Time(_) => true,
+            Command::Supervisor(_, says) => matches!(says, Supervisor::Renew { .. }),
+            Command::Create(_)
+            | Command::Person(_)
+            | Command::Agent(..)
+            | Command::Verifier(..) => false,
+        };
+        let mut count = Count(ORDER_BYTES);
+        let counted = match &self.aim {
+            Aim::Next(_) | Aim::Sweep(_) => Ok(()),
+            Aim::Record(command, _) => write!(count, "{command:?}"),
+            Aim::Key(command) => write!(count, "{command:?}"),
+            Aim::Task(_, commands) | Aim::Birth(_, commands) => {
+                commands.iter().filter(|it| !light(it)).try_for_each(|it| write!(count, "{it:?}"))
+            }
+        };
+        counted.map_or(usize::MAX / 4, |()| count.0)
     }
 
     /// Whether it ends or eases work, rather than adding to it: accepted first, and even when

@@ -14,6 +14,7 @@ use baton_domain::project::RecordEvent;
 use baton_domain::task::{Brief, Flow};
 use baton_domain::time::{Millis, Timestamp};
 
+use crate::chain::Fault;
 use crate::order::Actor;
 
 pub(crate) use cursor::begin;
@@ -117,8 +118,12 @@ pub struct Health {
     pub queued: usize,
     /// Live tasks.
     pub live: usize,
-    /// Position up to which the chains were verified, over all tenants.
+    /// Entries of all tenants that hold, by the last audit or by the one under way.
     pub verified_entries: u64,
+    /// Since an audit went over everything.
+    pub audit_age: Option<Millis>,
+    /// What was changed behind the store's back, if an audit found anything.
+    pub tampered: Option<Fault>,
     /// Bytes free where the store is.
     pub free_bytes: Option<u64>,
     /// Whether new work is refused for want of room.

@@ -6,6 +6,7 @@ pub mod bare;
 mod books;
 mod checkpoint;
 mod inbox;
+mod ink;
 mod keys;
 mod lists;
 mod load;
@@ -18,11 +19,13 @@ mod records;
 mod runs;
 mod seam;
 mod sweep;
+mod trust;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use baton_domain::ids::DeploymentId;
@@ -34,12 +37,13 @@ use checkpoint::{Checkpointer, Shared};
 use inbox::Inbox;
 use orders::Desk;
 use pen::Pen;
-use place::Place;
+pub use place::Place;
 use reads::Readers;
+use seam::Round;
 use writer::{Gauges, Writer};
 
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error};
+use crate::{Answer, Bell, Clock, Error, Verifier};
 
 /// Fills bytes with chance.
 pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
@@ -67,14 +71,15 @@ pub struct Options {
     pub bell: Bell,
     /// What seals are signed with; without it nothing is sealed.
     pub signing: Option<SigningKey>,
+    /// By which a wrong pepper is known; without it any pepper will do.
+    pub pepper: Option<Verifier>,
     /// A file layer of the caller's own, for tests on made-up disks.
     pub vfs: Option<String>,
     /// How much room there is.
     pub free_bytes: FreeBytes,
     /// Below this, new work is refused.
     pub free_bytes_min: u64,
-    /// `FULL`, unless a test wants to see what less would lose.
-    pub synchronous: &'static str,
+    synchronous: &'static str,
     /// Rows written between two checkpoints.
     pub checkpoint_rows: usize,
 }
@@ -90,12 +95,21 @@ impl Options {
             chance,
             bell: Arc::new(|_| {}),
             signing: None,
+            pepper: None,
             vfs: None,
             free_bytes: Arc::new(move || place::free_bytes(&folder)),
             free_bytes_min: FREE_BYTES_MIN,
             synchronous: "FULL",
             checkpoint_rows: checkpoint::ROWS_BETWEEN,
         }
+    }
+
+    /// What less than `FULL` would lose, for tests that must find such losses to prove anything.
+    /// No setting of the program leads here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn weakened(self, synchronous: &'static str) -> Self {
+        Self { synchronous, ..self }
     }
 }
 
@@ -122,6 +136,9 @@ pub enum OpenError {
     /// Not a database of ours.
     #[error("the database was not made by baton, or is damaged at its head")]
     NotBaton,
+    /// It was made with another pepper.
+    #[error("the pepper is not the one that this database was made with: put the right file back")]
+    WrongPepper,
     /// It cannot be read.
     #[error("the database cannot be read: {0}")]
     Damaged(String),
@@ -148,23 +165,26 @@ pub struct SqliteStore {
     signing: Option<SigningKey>,
     incarnation: u64,
     deployment: DeploymentId,
+    /// The audit that goes on in the background.
+    round: Arc<Mutex<Round>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl SqliteStore {
     /// Opens the store in a folder, or makes one there.
-    pub fn open(folder: &Path, mut options: Options) -> Result<Self, OpenError> {
+    pub fn open(folder: &Path, options: Options) -> Result<Self, OpenError> {
         let place = match &options.vfs {
             None => Place::enter(folder)?,
             Some(_) => Place::nowhere(),
         };
+        Self::open_in(place, folder, options)
+    }
+
+    /// Opens the store in a folder that was entered before.
+    pub fn open_in(place: Place, folder: &Path, mut options: Options) -> Result<Self, OpenError> {
         let path = folder.join("baton.db");
         let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
-        let mut conn = open_file(&path, &options)?;
-        migrate::refuse_unknown(&conn)?;
-        set_up(&conn, options.synchronous, false).map_err(damaged)?;
-        let backup = options.vfs.is_none().then_some(folder);
-        migrate::migrate(&mut conn, backup, &mut options.chance)?;
+        let conn = prepared(folder, &mut options)?;
         let swept_at = place.watched_at();
         let last = last_time(&conn).map_err(damaged)?.max(swept_at);
         let clock = options
@@ -187,14 +207,15 @@ impl SqliteStore {
         .map_err(io)?;
         let connections: Result<_, _> =
             (0..READERS).map(|_| connect(&path, &options, true)).collect();
-        let readers = Readers::start(connections?).map_err(io)?;
+        let readers = Some(Readers::start(connections?).map_err(io)?);
         let free_bytes = Arc::clone(&options.free_bytes);
         let signing = options.signing.take();
         let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
-        let freed = vec![];
+        let (freed, set_aside) = (vec![], BTreeSet::new());
+        let (pen, judge) = (Pen::new(conn, chance), options.judge);
         gauges.read(&books);
         let writer = Writer {
-            desk: Desk { pen: Pen::new(conn, chance), books, judge: options.judge, freed },
+            desk: Desk { pen, books, judge, freed, set_aside },
             inbox: Arc::clone(&inbox),
             gauges: Arc::clone(&gauges),
             clock: Arc::clone(&clock),
@@ -203,6 +224,7 @@ impl SqliteStore {
             options,
             last,
             looked_at: Timestamp(0),
+            aside_since: 0,
         };
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());
@@ -211,13 +233,14 @@ impl SqliteStore {
         Ok(Self {
             inbox,
             gauges,
-            readers: Some(readers),
+            readers,
             clock,
             checkpoints,
             free_bytes,
             signing,
             incarnation,
             deployment,
+            round: Arc::default(),
             writer,
         })
     }
@@ -255,6 +278,25 @@ impl Drop for SqliteStore {
             drop(writer.join());
         }
     }
+}
+
+/// The writer's connection to a database of the present version that belongs to our secrets.
+fn prepared(folder: &Path, options: &mut Options) -> Result<Connection, OpenError> {
+    let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    let mut conn = open_file(&folder.join("baton.db"), options)?;
+    migrate::refuse_unknown(&conn)?;
+    set_up(&conn, options.synchronous, false).map_err(damaged)?;
+    let backup = options.vfs.is_none().then_some(folder);
+    migrate::migrate(&mut conn, backup, &mut options.chance)?;
+    if let Some(pepper) = &options.pepper
+        && !trust::knows_pepper(&conn, pepper).map_err(damaged)?
+    {
+        return Err(OpenError::WrongPepper);
+    }
+    if let Some(signing) = &options.signing {
+        trust::vouch(&mut conn, signing).map_err(damaged)?;
+    }
+    Ok(conn)
 }
 
 fn connect(path: &Path, options: &Options, reader: bool) -> Result<Connection, OpenError> {

@@ -9,6 +9,9 @@ use crate::health::Since;
 /// How long what happened may stay unsealed.
 const SEAL_EVERY: Millis = Millis::minutes(1);
 
+/// The rest between two rounds of the audit: a quiet machine need not be busy with it.
+const AUDIT_EVERY: Millis = Millis::minutes(10);
+
 /// When things last went well, on the engine's clock.
 #[derive(Debug)]
 pub(super) struct Ages {
@@ -16,6 +19,8 @@ pub(super) struct Ages {
     sealed_at: AtomicI64,
     changes: AtomicU64,
     changes_sealed: AtomicU64,
+    /// When the last round of the audit ended.
+    audited_at: AtomicI64,
 }
 
 /// What a seal covers, and when it was begun.
@@ -33,6 +38,7 @@ impl Ages {
             sealed_at: AtomicI64::new(now.0),
             changes: AtomicU64::new(0),
             changes_sealed: AtomicU64::new(0),
+            audited_at: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -54,6 +60,15 @@ impl Ages {
     pub(super) fn sealed(&self, turn: Turn) {
         self.changes_sealed.fetch_max(turn.changes, Ordering::Relaxed);
         self.sealed_at.fetch_max(turn.at.0, Ordering::Relaxed);
+    }
+
+    /// Whether the audit goes on, or rests between two rounds.
+    pub(super) fn audit_due(&self, now: Timestamp) -> bool {
+        now.since(Timestamp(self.audited_at.load(Ordering::Relaxed))) >= AUDIT_EVERY
+    }
+
+    pub(super) fn audited(&self, now: Timestamp) {
+        self.audited_at.store(now.0, Ordering::Relaxed);
     }
 
     pub(super) fn at(&self, now: Timestamp) -> Since {

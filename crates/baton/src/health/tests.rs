@@ -1,5 +1,6 @@
 use baton_domain::time::Millis;
 use baton_store::Health as Told;
+use baton_store::chain::Fault;
 
 use super::{Health, Reason, Since};
 
@@ -68,6 +69,14 @@ fn a_full_disk_and_a_stopped_store_are_red_and_say_so() {
         Told { full: true, stopped: Some(why.clone()), ..Told::default() },
         &[Reason::Stopped { why }, Reason::DiskFull],
     );
+}
+
+#[test]
+fn a_changed_history_is_red_and_says_where() {
+    let fault = Fault { tenant: "local".into(), position: 7, what: "the link does not hold" };
+    let reason =
+        Reason::Tampered { tenant: "local".into(), position: 7, what: fault.what.to_owned() };
+    check(Told { tampered: Some(fault), ..Told::default() }, &[reason]);
 }
 
 #[test]

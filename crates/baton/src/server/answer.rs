@@ -144,7 +144,10 @@ pub fn wrong_method(allowed: &[&'static str]) -> Response<Sent> {
 pub fn following(following: Following) -> Response<Sent> {
     let content = Content::Following(following);
     let body = Sent { content, _busy: None, _seat: None };
-    sent(StatusCode::OK, "text/event-stream", body)
+    let mut response = sent(StatusCode::OK, "text/event-stream", body);
+    // A stream ends with its connection: readers wait for that, not for the last chunk.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn sent(status: StatusCode, kind: &'static str, body: Sent) -> Response<Sent> {

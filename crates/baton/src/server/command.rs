@@ -26,6 +26,11 @@ use super::{Hosts, Limits, Server, local, socket};
 const LISTEN: &str = "127.0.0.1:7117";
 /// The longest way out: after that the process goes as it is, which loses nothing that was answered.
 const WAY_OUT_MAX: Duration = Duration::from_secs(25);
+/// How often it is noted which keys were used.
+const NOTE_EVERY: Duration = Duration::from_secs(30);
+/// How often the store is tried to be closed, and how long between: two seconds in all.
+const CLOSE_TRIES: usize = 200;
+const CLOSE_AGAIN: Duration = Duration::from_millis(10);
 /// What it exits with when the way out was cut short.
 const CUT_SHORT: u8 = 1;
 
@@ -135,6 +140,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, Limits::default());
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
+    let noting = tokio::spawn(note_uses(Arc::clone(&identity)));
     let accepting = [
         tokio::spawn(Arc::clone(&server).accept_tcp(listener)),
         tokio::spawn(Arc::clone(&server).accept_unix(unix)),
@@ -157,7 +163,8 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
         for task in accepting {
             drop(task.await);
         }
-        drop(time.await);
+        noting.abort();
+        drop((noting.await, time.await));
         all
     };
     let all = tokio::select! {
@@ -165,23 +172,38 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
         () = signals.next() => std::process::exit(i32::from(CUT_SHORT)),
         () = sleep(WAY_OUT_MAX) => std::process::exit(i32::from(CUT_SHORT)),
     };
-    drop((server, bound));
+    drop((server, bound, identity));
     Ok(close(engine, all).await)
 }
 
+/// Notes now and then which keys were used.
+async fn note_uses(identity: Arc<Identity>) {
+    loop {
+        sleep(NOTE_EVERY).await;
+        if let Err(error) = identity.note_uses().await {
+            tracing::warn!(%error, "the use of keys was not noted");
+        }
+    }
+}
+
 /// Closes the store: what it accepted is carried out, and its log copied back.
-async fn close(engine: Arc<Engine>, all: bool) -> ExitCode {
+async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
     if !all {
         tracing::warn!("some requests were cut off");
     }
-    match Arc::into_inner(engine) {
-        Some(engine) => {
-            let closed = tokio::task::spawn_blocking(move || drop(engine)).await;
-            ExitCode::from(if closed.is_ok() && all { 0 } else { CUT_SHORT })
+    for _ in 0..CLOSE_TRIES {
+        match Arc::try_unwrap(engine) {
+            Ok(engine) => {
+                let closed = tokio::task::spawn_blocking(move || drop(engine)).await;
+                return ExitCode::from(if closed.is_ok() && all { 0 } else { CUT_SHORT });
+            }
+            // Whoever was answered last is still putting its things away.
+            Err(held) => engine = held,
         }
-        // Somebody who was cut off still holds it; the process ends, and with it the lock.
-        None => ExitCode::from(CUT_SHORT),
+        sleep(CLOSE_AGAIN).await;
     }
+    // Somebody who was cut off holds it for good; the process ends, and with it the lock.
+    ExitCode::from(CUT_SHORT)
 }
 
 fn say_ready(as_json: bool, address: SocketAddr, socket: &Path, key_file: &Path) {

@@ -59,8 +59,6 @@ pub struct Limits {
     pub slow: Duration,
     /// How long it then has to read that it must begin again.
     pub farewell: Duration,
-    /// Between two looks at whether a key is still good, should the news of its end be lost.
-    pub recheck: Duration,
     /// How long connections are still taken in after the word to stop.
     pub linger: Duration,
     /// How long requests in flight may take to finish after that.
@@ -82,7 +80,6 @@ impl Default for Limits {
             gather: Duration::from_millis(20),
             slow: Duration::from_secs(30),
             farewell: Duration::from_secs(5),
-            recheck: Duration::from_secs(30),
             linger: Duration::from_secs(1),
             drain: Duration::from_secs(20),
         }

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::call::{Call, Envelope};
@@ -20,6 +20,7 @@ use crate::identity::{Caller, Identity};
 use crate::operation::{Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
+use crate::surface;
 
 use super::answer::{self, Sent};
 use super::connection::Connection;
@@ -30,6 +31,7 @@ use super::route::{self, Found, Page};
 use super::{Peer, Server, arguments, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const PLAIN: &str = "text/plain; charset=utf-8";
 const EVENT_STREAM: &str = "text/event-stream";
 /// What a key must allow to read figures: the same as to read how the server is.
 const FIGURES: Scope = Scope::of("health", Level::Read);
@@ -83,11 +85,11 @@ impl Answering<'_> {
                 } else {
                     (StatusCode::SERVICE_UNAVAILABLE, "red")
                 };
-                Ok(answer::json(status, &json!({ "health": word })))
+                Ok(answer::text(status, PLAIN, word))
             }
             Page::OpenApi => {
                 self.session().await?;
-                Ok(answer::text(StatusCode::OK, "application/json", super::openapi()))
+                Ok(answer::json(StatusCode::OK, &surface::openapi()))
             }
             Page::Metrics => {
                 let session = self.session().await?;
@@ -98,8 +100,7 @@ impl Answering<'_> {
                     );
                 }
                 let figures = self.server.engine().metrics().render();
-                let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                Ok(answer::text(StatusCode::OK, kind, figures))
+                Ok(answer::text(StatusCode::OK, PLAIN, figures))
             }
         }
     }
@@ -135,7 +136,7 @@ impl Answering<'_> {
             let following = stream::follow(asking, arguments, last_seen, reader, limits).await?;
             return Ok((answer::following(following), seat));
         }
-        let bound = self.bound(entry, &arguments);
+        let bound = self.bound(entry);
         let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
     }
@@ -169,11 +170,10 @@ impl Answering<'_> {
         Ok(envelope)
     }
 
-    /// How long the answer may take: longer where the caller asked to wait.
-    fn bound(&self, entry: &Entry, arguments: &Value) -> Duration {
+    /// How long the answer may take: longer where a caller may ask to wait.
+    fn bound(&self, entry: &Entry) -> Duration {
         let limits = self.server.limits();
-        let waits = entry.arguments.field("wait").is_some() && arguments.get("wait").is_some();
-        if waits { limits.waiting } else { limits.total }
+        if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
     }
 }
 

@@ -108,11 +108,14 @@ impl Error {
                 | OpenError::Newer { .. }
                 | OpenError::NotBaton
                 | OpenError::Damaged(_)
+                | OpenError::WrongPepper
                 | OpenError::Migration(..) => DATA,
                 OpenError::Backup(..) | OpenError::Io(..) => DISK,
             },
             Self::Home(home::Error::Secrets(error)) => match error {
-                tokens::Error::TooOpen { .. } | tokens::Error::Malformed { .. } => DATA,
+                tokens::Error::TooOpen { .. }
+                | tokens::Error::Malformed { .. }
+                | tokens::Error::Missing { .. } => DATA,
                 tokens::Error::Unusable { .. } => DISK,
             },
             Self::Socket(error) => match error {

@@ -119,11 +119,13 @@ impl Feeder {
         };
         // Without a problem the reader has gone by itself.
         let Some(problem) = ended else { return };
+        let Self { asking, arguments, session: same, connection, sender, farewell, .. } = self;
+        // While it waits for a reader to go, it holds nothing that others wait for.
+        drop((asking, session, same));
         let body = json!({
-            "code": problem.code(), "detail": problem.detail(), "after": self.arguments["after"],
+            "code": problem.code(), "detail": problem.detail(), "after": arguments["after"],
         });
-        drop(self.farewell.set(format!("event: resync\ndata: {body}\n\n").into()));
-        let Self { sender, connection, .. } = self;
+        drop(farewell.set(format!("event: resync\ndata: {body}\n\n").into()));
         let gone = async {
             // A batch that nobody took makes way for the farewell; an empty one wakes a reader.
             drop(sender.try_send(Bytes::new()));

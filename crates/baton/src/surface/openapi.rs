@@ -9,7 +9,7 @@ use crate::operations;
 use crate::problem::CODES;
 use crate::shape::{Definitions, Field, Position, Shape, Shaped, When, inline, referring};
 
-use super::{HANDWRITTEN, Route, secrets_of};
+use super::{HANDWRITTEN, Needs, Route, secrets_of};
 
 /// The description of REST for programs.
 #[must_use]
@@ -139,7 +139,8 @@ fn body(fields: &[&Field], schemas: &mut Definitions) -> Value {
 /// is closed, and stands inside of others.
 fn answer(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String, Value>) -> Value {
     let Shape::Record(record) = &entry.answer else { return inline(&entry.answer) };
-    let name = format!("{}Answer", record.name);
+    // A record has no dot in its name, so the two cannot meet.
+    let name = format!("{}.answer", record.name);
     if !answers.contains_key(&name) {
         let fields: Vec<_> = record.fields.iter().collect();
         let mut whole = body(&fields, schemas);
@@ -166,8 +167,10 @@ fn handwritten(route: &Route) -> Value {
         responses[status.to_string()] =
             json!({ "$ref": format!("#/components/responses/Problem{status}") });
     }
-    let mut described = json!({ "summary": route.summary, "responses": responses });
-    if route.bare {
+    let needs = format!("Needs {}.", route.needs.words());
+    let mut described =
+        json!({ "summary": route.summary, "description": needs, "responses": responses });
+    if route.needs == Needs::Nothing {
         described["security"] = json!([]);
         // Whether all is well is told by the status, too.
         described["responses"]["503"] = json!({

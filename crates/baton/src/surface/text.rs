@@ -29,8 +29,8 @@ pub fn text() -> String {
     }
     page.push_str("\nBESIDES THE TABLE\n\n");
     for route in HANDWRITTEN {
-        let key = if route.bare { "no key" } else { "any key" };
-        line(&mut page, &format!("GET {} ({}, {key}): {}", route.path, route.kind, route.summary));
+        let (path, kind, needs) = (route.path, route.kind, route.needs.words());
+        line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
     }
     page.push_str("\nRECORDS\n");
     for record in records.values() {

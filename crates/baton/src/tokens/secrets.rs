@@ -8,6 +8,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
 use crate::chance::Chance;
 
 const PEPPER_BYTES: usize = 32;
@@ -40,6 +43,12 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
+    /// The file is gone, and what it was for is still there.
+    #[error("the secret file {path} is missing: put it back, for nothing else opens this database")]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The file holds something else.
     #[error("the secret file {path} must hold 64 hex digits and nothing else")]
     Malformed {
@@ -58,6 +67,15 @@ impl Secrets {
     /// Reads the pepper from its file.
     pub fn open(path: &Path, chance: &dyn Chance) -> Result<Self, Error> {
         secret_file(path, chance).map(Self::new)
+    }
+
+    /// A digest by which a store knows the pepper again, and which tells nothing about it.
+    #[must_use]
+    pub fn verifier(&self) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.pepper)
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-pepper-verifier-1");
+        mac.finalize().into_bytes().into()
     }
 
     pub(super) fn pepper(&self) -> &[u8] {

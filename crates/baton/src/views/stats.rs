@@ -171,6 +171,10 @@ impl TroubleView {
             Reason::SealLate { age } => {
                 ("seal_late", format!("what happened was last signed {} ago", ago(age)))
             }
+            Reason::Tampered { position, .. } => (
+                "tampered",
+                format!("the history was changed behind our back, at entry {position}"),
+            ),
             Reason::DiskFull => {
                 ("disk_full", "there is no room for new work; free some space".to_owned())
             }

@@ -113,6 +113,17 @@ impl Caller {
         self.hear().await.expect("there is an answer")
     }
 
+    /// Sends a request without waiting for anything.
+    pub async fn send(&mut self, ask: &Ask) {
+        self.say(ask.head().as_bytes()).await;
+        self.say(&ask.body).await;
+    }
+
+    /// Whether the other end still takes bytes.
+    pub async fn still_takes(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).await.is_ok() && self.socket.flush().await.is_ok()
+    }
+
     pub async fn say(&mut self, bytes: &[u8]) {
         let said = timeout(PATIENCE, self.socket.write_all(bytes)).await;
         said.expect("bytes go out").expect("somebody listens");

@@ -1,1 +1,248 @@
+//! The socket, and `baton serve` as a process.
 
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use baton::server::socket;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::caller::{Ask, Caller};
+use crate::world::World;
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("there is room");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("it is ours");
+    folder
+}
+
+fn local(ask: Ask) -> Ask {
+    ask.with("host", "localhost")
+}
+
+#[tokio::test]
+async fn whoever_runs_the_server_needs_no_key_at_its_socket() {
+    let (world, folder) = (World::new().await, folder());
+    let path = folder.path().join("run/baton.sock");
+    let (listener, bound) = socket::bind(&path).expect("the folder is ours");
+    tokio::spawn(Arc::clone(&world.server).accept_unix(listener));
+    let mut caller = Caller::new(UnixStream::connect(&path).await.expect("it listens"));
+    let put = Ask::change("PUT", "/v1/projects/shop", "put", &json!({}));
+    assert_eq!(caller.ask(&local(put)).await.status, 200);
+    let events = caller.ask(&local(Ask::get("/v1/events"))).await.json();
+    let last = events["items"].as_array().and_then(|items| items.last()).expect("it was put");
+    assert_eq!(last["actor"]["principal"], "owner");
+    assert_eq!(last["actor"]["origin"], "socket");
+    let keyed = local(Ask::get("/v1/tasks"));
+    let bad = keyed.clone().with("authorization", "Bearer x");
+    assert_eq!(caller.ask(&bad).await.status, 401, "a bad key is worse than none");
+    let good = keyed.with("authorization", &format!("Bearer {}", world.key));
+    assert_eq!(caller.ask(&good).await.status, 200);
+    let elsewhere = Ask::get("/v1/tasks").with("host", "evil.example");
+    assert_eq!(caller.ask(&elsewhere).await.status, 421);
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&folder.path().join("run")), 0o700);
+    drop(bound);
+    assert!(!path.exists(), "its name goes with it");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_ours_alone_is_refused() {
+    let folder = folder();
+    let wide = folder.path().join("wide");
+    fs::create_dir(&wide).expect("there is room");
+    for mode in [0o755, 0o710, 0o701, 0o777] {
+        fs::set_permissions(&wide, Permissions::from_mode(mode)).expect("it is ours");
+        let refused = socket::bind(&wide.join("s")).err();
+        assert!(matches!(refused, Some(socket::Error::NotOurs(_))), "{mode:o}: {refused:?}");
+    }
+    let narrow = folder.path().join("narrow");
+    fs::create_dir(&narrow).expect("there is room");
+    fs::set_permissions(&narrow, Permissions::from_mode(0o700)).expect("it is ours");
+    symlink(&narrow, folder.path().join("link")).expect("there is room");
+    let linked = socket::bind(&folder.path().join("link/s")).err();
+    assert!(matches!(linked, Some(socket::Error::NotOurs(_))), "{linked:?}");
+    fs::write(narrow.join("file"), "x").expect("there is room");
+    symlink(narrow.join("file"), narrow.join("link")).expect("there is room");
+    for name in ["file", "link"] {
+        let refused = socket::bind(&narrow.join(name)).err();
+        assert!(matches!(refused, Some(socket::Error::NoSocket(_))), "{name}: {refused:?}");
+    }
+    assert_eq!(fs::read(narrow.join("file")).expect("it is there"), b"x", "nothing was touched");
+    let long = socket::bind(&narrow.join("x".repeat(100))).err();
+    assert!(matches!(long, Some(socket::Error::TooLong(_))), "{long:?}");
+    let away = socket::bind(&folder.path().join("a/b/s")).err();
+    assert!(matches!(away, Some(socket::Error::Io(..))), "{away:?}");
+}
+
+#[tokio::test]
+async fn a_leftover_is_replaced_and_a_live_socket_is_not() {
+    let folder = folder();
+    let path = folder.path().join("s");
+    drop(UnixListener::bind(&path).expect("there is room"));
+    assert!(path.exists(), "a crash leaves the name behind");
+    let (_listener, _bound) = socket::bind(&path).expect("nobody answers there");
+    let refused = socket::bind(&path).err();
+    assert!(matches!(refused, Some(socket::Error::InUse(_))), "{refused:?}");
+}
+
+/// A server in a process of its own; killed if a test forgets it.
+struct Serving {
+    child: Child,
+    ready: Value,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn command(data: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.arg("serve").arg("--json").arg("--data").arg(data).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn start(data: &Path) -> Serving {
+    let mut child = command(data, &["--listen", "127.0.0.1:0"]).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut line).expect("it says something");
+    let ready = serde_json::from_str(&line).expect("one line of JSON");
+    Serving { child, ready }
+}
+
+fn exit(data: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let output = command(data, more).output().expect("it ends");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+impl Serving {
+    fn text(&self, name: &str) -> String {
+        self.ready[name].as_str().expect("it is there").to_owned()
+    }
+
+    async fn connect(&self) -> Caller {
+        let url = self.text("url");
+        let address = url.strip_prefix("http://").expect("a URL").to_owned();
+        Caller::new(TcpStream::connect(address).await.expect("it listens"))
+    }
+
+    fn get(&self, target: &str) -> Ask {
+        let key = fs::read_to_string(self.text("key_file")).expect("it is written");
+        let host = self.text("url").replace("http://", "");
+        Ask::get(target)
+            .with("host", &host)
+            .with("authorization", &format!("Bearer {}", key.trim()))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("it has an id"), signal).expect("it is alive");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn serve_says_when_it_is_ready_keeps_its_key_and_ends_cleanly() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mut first = start(&data);
+    assert_eq!(first.ready["ready"], true);
+    assert_eq!(first.connect().await.ask(&first.get("/v1/tasks")).await.status, 200);
+    let key = fs::read(first.text("key_file")).expect("it is written");
+    let socket = first.text("socket");
+    let mut local_caller = Caller::new(UnixStream::connect(&socket).await.expect("it listens"));
+    let put = Ask::change("PUT", "/v1/projects/shop", "put", &json!({}));
+    assert_eq!(local_caller.ask(&local(put)).await.status, 200);
+    for name in ["", "local.key", "run", "pepper", "baton.db"] {
+        let path = data.join(name);
+        let Ok(there) = fs::metadata(&path) else { continue };
+        assert_eq!(there.mode() & 0o077, 0, "{} is for us alone", path.display());
+    }
+    let (code, said) = exit(&data, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, Some(75), "{said}");
+    first.signal(Signal::TERM);
+    assert_eq!(first.wait().code(), Some(0));
+    assert!(!Path::new(&socket).exists());
+    let mut second = start(&data);
+    assert_eq!(fs::read(second.text("key_file")).expect("it is there"), key, "the key is kept");
+    let shown = second.connect().await.ask(&second.get("/v1/projects/shop")).await;
+    assert_eq!(shown.status, 200, "nothing is lost");
+    fs::remove_file(second.text("key_file")).expect("it is ours");
+    second.signal(Signal::INT);
+    assert_eq!(second.wait().code(), Some(0));
+    let third = start(&data);
+    assert_ne!(fs::read(third.text("key_file")).expect("it is there"), key, "a new secret");
+    assert_eq!(third.connect().await.ask(&third.get("/v1/tasks")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let folder = folder();
+    let mut serving = start(&folder.path().join("data"));
+    let mut waiting = serving.connect().await;
+    let claim = serving.get("/v1/events").with("accept", "text/event-stream");
+    waiting.send(&claim).await;
+    assert_eq!(waiting.head().await.expect("it begins").0, 200);
+    serving.signal(Signal::TERM);
+    // It has begun to stop once the stream is told.
+    while waiting.event().await.is_some_and(|event| event.kind != "resync") {}
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.wait().code(), Some(1));
+}
+
+#[test]
+fn it_does_not_start_where_others_could_listen_in() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let matrix: [(&[&str], &str); 7] = [
+        (&["--listen", "0.0.0.0:0"], "--behind-proxy"),
+        (&["--listen", "[::]:0"], "--behind-proxy"),
+        (&["--listen", "192.0.2.1:80"], "--behind-proxy"),
+        (&["--listen", "0.0.0.0:0", "--host", "baton.example"], "--behind-proxy"),
+        (&["--listen", "0.0.0.0:0", "--behind-proxy"], "--host"),
+        (&["--listen", "0.0.0.0:0", "--behind-proxy", "--host", "http://x/"], "--host"),
+        (&["--listen", "nowhere"], "--listen"),
+    ];
+    for (more, word) in matrix {
+        let (code, said) = exit(&data, more);
+        assert_eq!(code, Some(2), "{more:?}: {said}");
+        assert!(said.contains(word), "{more:?}: {said}");
+        assert!(!data.exists(), "{more:?} made something");
+    }
+}
+
+#[test]
+fn data_that_are_not_to_be_used_end_it_with_their_own_code() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("there is room");
+    let listen = ["--listen", "127.0.0.1:0"];
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).expect("it is ours");
+    let (code, said) = exit(&data, &listen);
+    assert_eq!(code, Some(65), "{said}");
+    fs::set_permissions(&data, Permissions::from_mode(0o700)).expect("it is ours");
+    fs::write(data.join("pepper"), "none").expect("there is room");
+    fs::set_permissions(data.join("pepper"), Permissions::from_mode(0o600)).expect("it is ours");
+    let (code, said) = exit(&data, &listen);
+    assert_eq!(code, Some(65), "{said}");
+    let file = folder.path().join("file");
+    fs::write(&file, "x").expect("there is room");
+    let (code, said) = exit(&file.join("data"), &listen);
+    assert_eq!(code, Some(74), "{said}");
+}

@@ -316,6 +316,10 @@ impl Store for Lockstep {
         ready(now(self.inner().seal()))
     }
 
+    fn audit_part(&self, count_max: usize) -> Answer<'_, Audit> {
+        ready(now(self.inner().audit_part(count_max)))
+    }
+
     fn audit(&self) -> Answer<'_, Audit> {
         ready(now(self.inner().audit()))
     }

@@ -75,7 +75,7 @@ impl Ground for OnDisk {
         options.bell = bell;
         options.signing = Some(SigningKey::from_bytes(&[9; 32]));
         // Processes die here, not machines; and a test should not depend on how full the disk is.
-        options.synchronous = "OFF";
+        options = options.weakened("OFF");
         options.free_bytes = Arc::new(|| None);
         Arc::new(SqliteStore::open(self.0.path(), options).expect("the folder is ours"))
     }

@@ -1,31 +1,38 @@
 //! How time passes for everybody.
 
+use std::collections::BTreeMap;
+
 use baton_domain::command::{Command, Time};
 use baton_domain::decide::due_at;
 use baton_domain::ids::{TaskId, TenantId};
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::Pool;
+use baton_domain::reaction::Reaction;
 use baton_domain::time::Timestamp;
 
 use super::State;
 use super::turn::Turn;
 use crate::Freed;
 use crate::order::{Actor, Swept};
+use crate::turns::{Due, in_turns, share_of_due};
 
 impl Turn<'_> {
-    /// First whatever is due, oldest first and each task once; then what tasks owe one another,
-    /// oldest first, what this very sweep gave rise to included.
+    /// First whatever is due, each task once; then what tasks owe one another, oldest first, what
+    /// this very sweep gave rise to included. Tenants take turns.
     pub(super) fn sweep(&mut self, count_max: usize) -> Swept {
         self.ring_for_opened_pools();
         self.state.watched_at = self.now;
         let mut swept = Swept::default();
-        for (_, tenant, id) in self.state.due(self.now).into_iter().take(count_max) {
-            self.let_pass(&tenant, id, Time::Pass);
+        let share = share_of_due(count_max, self.state.owed.len());
+        for due in in_turns(self.state.due(self.now), share) {
+            self.let_pass(&due.tenant, due.id, Time::Pass);
             swept.due += 1;
         }
+        let mut told = BTreeMap::new();
         while swept.due + swept.reactions < count_max
-            && let Some((tenant, reaction)) = self.state.owed.pop_front()
+            && let Some((tenant, reaction)) = self.state.next_owed(&told)
         {
+            *told.entry(tenant.clone()).or_default() += 1;
             self.let_pass(&tenant, reaction.to, Time::React(reaction));
             swept.reactions += 1;
         }
@@ -71,17 +78,27 @@ impl State {
         self.tenants.values().any(|own| own.tasks.values().any(|kept| kept.lease.is_some()))
     }
 
-    /// Everything that is due, oldest first.
-    fn due(&self, now: Timestamp) -> Vec<(Timestamp, TenantId, TaskId)> {
+    /// The oldest reaction of the tenant that was told least.
+    fn next_owed(&mut self, told: &BTreeMap<TenantId, usize>) -> Option<(TenantId, Reaction)> {
+        let told = |tenant: &TenantId| told.get(tenant).copied().unwrap_or(0);
+        let owed = self.owed.iter().enumerate();
+        let (first, _) = owed.min_by_key(|(at, (tenant, _))| (told(tenant), *at))?;
+        self.owed.remove(first)
+    }
+
+    /// Everything that is due.
+    fn due(&self, now: Timestamp) -> Vec<Due> {
         let mut due = vec![];
         for (tenant, own) in &self.tenants {
             for (id, kept) in &own.tasks {
                 let project = own.project_of(&kept.flow);
                 let at = due_at(&kept.flow, kept.lease.as_ref(), &project, self.amnesty);
-                due.extend(at.filter(|at| *at <= now).map(|at| (at, tenant.clone(), *id)));
+                let ends_at = kept.lease.as_ref().map(|lease| lease.ends_at(self.amnesty));
+                let lease = ends_at.is_some_and(|ends_at| ends_at <= now);
+                let at = if lease { ends_at } else { at.filter(|at| *at <= now) };
+                due.extend(at.map(|at| Due { lease, at, tenant: tenant.clone(), id: *id }));
             }
         }
-        due.sort();
         due
     }
 }

@@ -1,15 +1,28 @@
 //! Seals what was written and walks the chains, both through a reader.
 
-use ed25519_dalek::SigningKey;
-use rusqlite::{Connection, OptionalExtension, params};
+use std::iter::Peekable;
+
+use ed25519_dalek::{SigningKey, VerifyingKey};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::pen::{int, nat};
+use super::trust;
 use crate::Error;
-use crate::chain::payload_digest;
-use crate::chain::{Audit, Fault, Gather, Hash, Linked, ROOT, Seal, Stored, Walk};
+use crate::chain::{
+    Audit, Fault, Gather, Hash, Linked, ROOT, Rows, Seal, Stored, Walk, payload_digest, wrote,
+};
 use crate::order::Actor;
 use crate::read::About;
 use baton_domain::ids::TaskId;
+
+/// Tables whose rows hang on entries, and how.
+const TABLES: [(&str, &str); 3] = [
+    ("flows", "e.link = r.head"),
+    ("ended", "e.link = r.head"),
+    ("briefs", "e.version = r.version"),
+];
+/// Seals that one part of an audit looks at, at most.
+const SEALS_AT_ONCE: i64 = 10_000;
 
 /// The seals that are due: for every tenant the links that no seal covers yet.
 pub(super) fn due_seals(
@@ -51,81 +64,290 @@ fn last_seal(conn: &Connection, tenant: i64) -> rusqlite::Result<(u64, Hash)> {
     Ok(last.unwrap_or((0, ROOT)))
 }
 
-/// Walks every entry and every seal, and names the first thing that is wrong.
-pub(super) fn audit(conn: &Connection, trusted: Option<&[u8; 32]>) -> Result<Audit, Error> {
+/// Where an audit is: it goes over everything in parts, each of which sees one moment and holds it
+/// only for as long as the part takes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    /// The tenant at hand; those before it are done.
+    tenant: i64,
+    /// How far its entries were walked; none before the first.
+    walk: Option<Walk>,
+    /// The table whose rows are looked at once the entries are done, and the last of them.
+    row: Option<(usize, i64)>,
+}
+
+/// Audits the next entries or rows, at most so many, and moves on.
+pub(super) fn part(
+    conn: &Connection,
+    place: &mut Place,
+    trusted: Option<&VerifyingKey>,
+    count_max: usize,
+) -> Result<Audit, Error> {
     let mut audit = Audit::default();
-    for (key, name, floor) in tenants(conn)? {
-        audit.fault = walk(conn, (key, &name, floor), trusted, &mut audit)?;
-        if audit.fault.is_some() {
+    let mut rest = int(count_max.max(1) as u64);
+    let trusted = trusted.map(|present| trust::trusted(conn, present)).transpose()?;
+    while rest > 0 {
+        let tenants = tenants(conn)?.into_iter();
+        let next = tenants.filter(|(key, ..)| *key >= place.tenant).min_by_key(|(key, ..)| *key);
+        let Some((key, name, floor)) = next else {
+            audit.ended = true;
+            *place = Place::default();
             break;
+        };
+        if key != place.tenant {
+            *place = Place { tenant: key, ..Place::default() };
+        }
+        let tenant = Tenant { conn, key, name: &name, floor, trusted: trusted.as_deref() };
+        let walked = match place.row {
+            None => tenant.walk(place, &mut audit, rest)?,
+            Some(_) => tenant.rows(place, rest)?,
+        };
+        match walked {
+            Ok(looked_at) => rest -= looked_at.max(1),
+            Err((position, what)) => {
+                audit.fault = Some(Fault { tenant: name, position, what });
+                *place = Place::default();
+                break;
+            }
         }
     }
     Ok(audit)
 }
 
-fn walk(
-    conn: &Connection,
-    (key, name, floor): (i64, &str, u64),
-    trusted: Option<&[u8; 32]>,
-    audit: &mut Audit,
-) -> Result<Option<Fault>, Error> {
-    let mut walk = Walk::begin(name, floor + 1);
-    let mut seals = seals(conn, key, floor)?.into_iter().peekable();
-    let sql = "SELECT position, task, version, at, actor, salt, payload, digest, link, principal
-               FROM events WHERE tenant = ?1 ORDER BY position";
-    let mut found = conn.prepare_cached(sql)?;
-    let mut rows = found.query([key])?;
-    while let Some(row) = rows.next()? {
-        let position = nat(row.get(0)?);
-        if let Err(fault) = step(&mut walk, name, row)? {
-            return Ok(Some(fault));
-        }
-        audit.entries += 1;
-        while let (Some(seal), Some(trusted)) = (seals.next_if(|s| s.up_to <= position), trusted) {
-            if let Err(fault) = walk.seal(&seal, trusted) {
-                return Ok(Some(fault));
-            }
-            audit.seals += 1;
-        }
-    }
-    if let Some(seal) = seals.peek() {
-        let what = "the tail that this seal covers is missing";
-        return Ok(Some(Fault { tenant: name.into(), position: seal.up_to, what }));
-    }
-    Ok(stray_head(conn, key, name, &walk)?)
+/// How many rows were looked at, or where something is wrong.
+type Walked = Result<i64, (u64, &'static str)>;
+
+/// A tenant under audit.
+struct Tenant<'a> {
+    conn: &'a Connection,
+    key: i64,
+    name: &'a str,
+    floor: u64,
+    trusted: Option<&'a [[u8; 32]]>,
 }
 
-fn step(
-    walk: &mut Walk,
-    tenant: &str,
-    row: &rusqlite::Row<'_>,
-) -> Result<Result<(), Fault>, Error> {
-    let (task, version) = (nat(row.get(1)?), nat(row.get(2)?));
-    let actor: String = row.get(4)?;
-    let (salt, payload): (Option<Vec<u8>>, Option<String>) = (row.get(5)?, row.get(6)?);
-    let erased: Option<Hash> = row.get(7)?;
-    let kept = salt.as_deref().zip(payload.as_deref().map(str::as_bytes));
-    let principal: String = row.get(9)?;
-    if let Some(what) = misfit(&actor, &principal, kept.is_some(), erased.is_some()) {
-        let position = nat(row.get(0)?);
-        return Ok(Err(Fault { tenant: tenant.into(), position, what }));
+impl Tenant<'_> {
+    fn walk(&self, place: &mut Place, audit: &mut Audit, count: i64) -> Result<Walked, Error> {
+        let mut walk = match place.walk.take() {
+            Some(walk) => walk,
+            None => self.begin()?,
+        };
+        let mut seals = self.seals(walk.next())?.into_iter().peekable();
+        let sql = "SELECT position, task, version, at, actor, salt, payload, digest, link,
+                          principal, wrote
+                   FROM events WHERE tenant = ?1 AND position >= ?2 ORDER BY position LIMIT ?3";
+        let mut found = self.conn.prepare_cached(sql)?;
+        let mut rows = found.query(params![self.key, int(walk.next()), count])?;
+        let mut looked_at = 0;
+        while let Some(row) = rows.next()? {
+            looked_at += 1;
+            let position = nat(row.get(0)?);
+            if let Err(fault) = self.entry(&mut walk, row)? {
+                return Ok(Err(fault));
+            }
+            audit.entries += 1;
+            let due = |seals: &mut Peekable<_>| seals.next_if(|seal: &Seal| seal.up_to <= position);
+            while let (Some(seal), Some(trusted)) = (due(&mut seals), self.trusted) {
+                if let Err(fault) = walk.seal(self.name, &seal, trusted) {
+                    return Ok(Err(fault));
+                }
+                audit.seals += 1;
+            }
+        }
+        if looked_at < count {
+            if let Some(seal) = seals.peek() {
+                return Ok(Err((seal.up_to, "the tail that this seal covers is missing")));
+            }
+            place.row = Some((0, 0));
+        }
+        place.walk = Some(walk);
+        Ok(Ok(looked_at))
     }
-    let digest = match (&kept, erased) {
-        (Some((salt, payload)), _) => payload_digest(salt, payload),
-        (None, Some(digest)) => digest,
-        (None, None) => ROOT,
-    };
-    let about =
-        if task == 0 { About::Records(version) } else { About::Task(TaskId(task), version) };
-    let linked = Linked {
-        tenant,
-        position: nat(row.get(0)?),
-        about,
-        at: row.get(3)?,
-        actor: actor.as_bytes(),
-        payload: &digest,
-    };
-    Ok(walk.entry(&Stored { linked, payload: kept, link: &row.get(8)? }))
+
+    /// A walk begins at the floor; what was gathered there is known if a seal ends there.
+    fn begin(&self) -> Result<Walk, Error> {
+        if self.floor == 0 {
+            return Ok(Walk::after(0, Some(&ROOT)));
+        }
+        let sql = "SELECT digest FROM seals WHERE tenant = ?1 AND up_to = ?2";
+        let mut found = self.conn.prepare_cached(sql)?;
+        let place = params![self.key, int(self.floor)];
+        let seal: Option<Hash> = found.query_row(place, |row| row.get(0)).optional()?;
+        Ok(Walk::after(self.floor, seal.as_ref()))
+    }
+
+    fn seals(&self, from: u64) -> Result<Vec<Seal>, Error> {
+        let sql = "SELECT up_to, digest, key, signature FROM seals
+                   WHERE tenant = ?1 AND up_to >= ?2 ORDER BY up_to LIMIT ?3";
+        let mut found = self.conn.prepare_cached(sql)?;
+        // A seal covers at least one entry, so a part never needs more of them than of those.
+        let rows = found.query_map(params![self.key, int(from), SEALS_AT_ONCE], |row| {
+            Ok(Seal {
+                after: 0,
+                up_to: nat(row.get(0)?),
+                digest: row.get(1)?,
+                key: row.get(2)?,
+                signature: row.get(3)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn entry(
+        &self,
+        walk: &mut Walk,
+        row: &Row<'_>,
+    ) -> Result<Result<(), (u64, &'static str)>, Error> {
+        let (position, task, version) = (nat(row.get(0)?), nat(row.get(1)?), nat(row.get(2)?));
+        let actor: String = row.get(4)?;
+        let (salt, payload): (Option<Vec<u8>>, Option<String>) = (row.get(5)?, row.get(6)?);
+        let erased: Option<Hash> = row.get(7)?;
+        let kept = salt.as_deref().zip(payload.as_deref().map(str::as_bytes));
+        let principal: String = row.get(9)?;
+        if let Some(what) = misfit(&actor, &principal, kept.is_some(), erased.is_some()) {
+            return Ok(Err((position, what)));
+        }
+        let digest = match (&kept, erased) {
+            (Some((salt, payload)), _) => payload_digest(salt, payload),
+            (None, Some(digest)) => digest,
+            (None, None) => ROOT,
+        };
+        let about =
+            if task == 0 { About::Records(version) } else { About::Task(TaskId(task), version) };
+        let (link, wrote): (Hash, Vec<u8>) = (row.get(8)?, row.get(10)?);
+        let linked = Linked {
+            tenant: self.name,
+            position,
+            about,
+            at: row.get(3)?,
+            actor: actor.as_bytes(),
+            payload: &digest,
+            wrote: &wrote,
+        };
+        let before = match version {
+            1 => Some(ROOT),
+            _ => self.link_of(task, version.saturating_sub(1))?,
+        };
+        if position == walk.next() && before.is_none() && self.floor == 0 {
+            return Ok(Err((position, "a version is missing")));
+        }
+        if let Err(fault) = walk.entry(&Stored { linked, before, link: &link }) {
+            return Ok(Err(fault));
+        }
+        let entry = Hanging { task, version, link, salt: salt.as_deref(), wrote: &wrote };
+        Ok(self.hangs_together(&entry)?.map_or(Ok(()), |what| Err((position, what))))
+    }
+
+    fn link_of(&self, task: u64, version: u64) -> rusqlite::Result<Option<Hash>> {
+        let sql = "SELECT link FROM events WHERE tenant = ?1 AND task = ?2 AND version = ?3";
+        let mut found = self.conn.prepare_cached(sql)?;
+        found.query_row(params![self.key, int(task), int(version)], |row| row.get(0)).optional()
+    }
+
+    /// Every chain ends at the head of a row, and whatever came with an entry is as it came.
+    fn hangs_together(&self, entry: &Hanging<'_>) -> Result<Option<&'static str>, Error> {
+        let place = params![self.key, int(entry.task)];
+        let sql = if entry.task == 0 {
+            "SELECT records_head, NULL FROM tenants WHERE id = ?1 AND ?2 = 0"
+        } else {
+            "SELECT head, body FROM flows WHERE tenant = ?1 AND task = ?2
+             UNION ALL SELECT head, body FROM ended WHERE tenant = ?1 AND task = ?2"
+        };
+        let mut found = self.conn.prepare_cached(sql)?;
+        let row: Option<(Hash, Option<String>)> =
+            found.query_row(place, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let row = row.filter(|(head, _)| *head == entry.link);
+        if row.is_none() && !self.goes_on(entry)? {
+            return Ok(Some("a row and the end of its chain differ"));
+        }
+        let Some(salt) = entry.salt.filter(|_| entry.task != 0) else { return Ok(None) };
+        let rows = Rows {
+            flow: row.and_then(|(_, body)| body).unwrap_or_default(),
+            brief: self.brief(entry)?,
+            records: self.records(entry)?,
+        };
+        let (now, then) = (wrote(salt, &rows), entry.wrote);
+        let differs = |part: usize, is_there: bool| {
+            let of = |all: &[u8]| all.chunks(32).nth(part).map(<[u8]>::to_vec);
+            is_there && of(&now) != of(then)
+        };
+        Ok(if differs(0, !rows.flow.is_empty()) {
+            Some("the row of the task was changed")
+        } else if differs(1, rows.brief.is_some()) {
+            Some("the brief was changed")
+        } else if differs(2, !rows.records.is_empty() || then.len() > 64) {
+            Some("the history of the task was changed")
+        } else {
+            None
+        })
+    }
+
+    /// Whether a later entry of the same chain is kept.
+    fn goes_on(&self, entry: &Hanging<'_>) -> rusqlite::Result<bool> {
+        let sql = "SELECT 1 FROM events WHERE tenant = ?1 AND task = ?2 AND version > ?3";
+        let place = params![self.key, int(entry.task), int(entry.version)];
+        self.conn.prepare_cached(sql)?.exists(place)
+    }
+
+    fn brief(&self, entry: &Hanging<'_>) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT body FROM briefs WHERE tenant = ?1 AND task = ?2 AND version = ?3";
+        let place = params![self.key, int(entry.task), int(entry.version)];
+        self.conn.prepare_cached(sql)?.query_row(place, |row| row.get(0)).optional()
+    }
+
+    fn records(&self, entry: &Hanging<'_>) -> rusqlite::Result<Vec<String>> {
+        let table = |sort: u8, table: &str| {
+            format!(
+                "SELECT {sort} AS sort, number, body FROM {table}
+                 WHERE tenant = ?1 AND task = ?2 AND version = ?3"
+            )
+        };
+        let sql = format!(
+            "{} UNION ALL {} UNION ALL {} ORDER BY sort, number",
+            table(1, "checkpoints"),
+            table(2, "attempts"),
+            table(3, "runs")
+        );
+        let mut found = self.conn.prepare_cached(&sql)?;
+        let place = params![self.key, int(entry.task), int(entry.version)];
+        let rows = found.query_map(place, |row| row.get(2))?;
+        rows.collect()
+    }
+
+    /// Every row hangs on a chain, unless its entry is no longer kept.
+    fn rows(&self, place: &mut Place, count: i64) -> Result<Walked, Error> {
+        let (at, after) = place.row.unwrap_or((0, 0));
+        let Some((table, by)) = TABLES.get(at) else {
+            *place = Place { tenant: self.key + 1, ..Place::default() };
+            return Ok(Ok(0));
+        };
+        let sql = format!(
+            "SELECT r.task, EXISTS (SELECT 1 FROM events e
+               WHERE e.tenant = r.tenant AND e.task = r.task AND {by})
+             FROM {table} r WHERE r.tenant = ?1 AND r.task > ?2 ORDER BY r.task LIMIT ?3"
+        );
+        let mut found = self.conn.prepare_cached(&sql)?;
+        let mut rows = found.query(params![self.key, after, count])?;
+        let (mut looked_at, mut last) = (0, after);
+        while let Some(row) = rows.next()? {
+            looked_at += 1;
+            last = row.get(0)?;
+            if self.floor == 0 && !row.get::<_, bool>(1)? {
+                return Ok(Err((0, "a row hangs on no chain")));
+            }
+        }
+        place.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
+        Ok(Ok(looked_at))
+    }
+}
+
+/// An entry, and what is needed to check what hangs on it.
+struct Hanging<'a> {
+    task: u64,
+    version: u64,
+    link: Hash,
+    salt: Option<&'a [u8]>,
+    wrote: &'a [u8],
 }
 
 /// What no link covers, because it only repeats or stands in for what a link does cover.
@@ -137,51 +359,4 @@ fn misfit(actor: &str, principal: &str, kept: bool, erased: bool) -> Option<&'st
         Ok(actor) if actor.principal.as_str() == principal => None,
         Ok(_) | Err(_) => Some("the principal is not the actor's"),
     }
-}
-
-fn seals(conn: &Connection, tenant: i64, floor: u64) -> Result<Vec<Seal>, Error> {
-    let sql = "SELECT up_to, digest, key, signature FROM seals
-               WHERE tenant = ?1 AND up_to > ?2 ORDER BY up_to";
-    let mut found = conn.prepare_cached(sql)?;
-    let rows = found.query_map(params![tenant, int(floor)], |row| {
-        Ok(Seal {
-            after: 0,
-            up_to: nat(row.get(0)?),
-            digest: row.get(1)?,
-            key: row.get(2)?,
-            signature: row.get(3)?,
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Every chain that was walked must end at the head of a row, and every row at the end of a chain.
-fn stray_head(
-    conn: &Connection,
-    key: i64,
-    tenant: &str,
-    walk: &Walk,
-) -> rusqlite::Result<Option<Fault>> {
-    let sql = "SELECT c.task, c.position, h.head FROM
-                 (SELECT task, max(position) AS position FROM events WHERE tenant = ?1
-                  GROUP BY task) c
-               FULL JOIN
-                 (SELECT task, head FROM flows WHERE tenant = ?1
-                  UNION ALL SELECT task, head FROM ended WHERE tenant = ?1
-                  UNION ALL SELECT 0, records_head FROM tenants WHERE id = ?1) h
-               ON h.task = c.task
-               ORDER BY c.position";
-    let mut found = conn.prepare_cached(sql)?;
-    let mut rows = found.query([key])?;
-    while let Some(row) = rows.next()? {
-        let task: Option<i64> = row.get(0)?;
-        let end = task.and_then(|task| walk.head(nat(task)));
-        let head: Option<Hash> = row.get(2)?;
-        if end != head && (end, head) != (None, Some(ROOT)) {
-            let position = nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0));
-            let what = "a row and the end of its chain differ";
-            return Ok(Some(Fault { tenant: tenant.into(), position, what }));
-        }
-    }
-    Ok(None)
 }

@@ -53,7 +53,8 @@ impl Bare {
                 let task = int(self.next);
                 self.next += 1;
                 step.prepare_cached(
-                    "INSERT INTO briefs (tenant, task, project, body) VALUES (1, ?1, 'bench', ?2)",
+                    "INSERT INTO briefs (tenant, task, project, version, body)
+                     VALUES (1, ?1, 'bench', 1, ?2)",
                 )?
                 .execute(params![task, self.bodies.record])?;
                 step.prepare_cached(
@@ -132,8 +133,8 @@ impl Bare {
         position: i64,
     ) -> rusqlite::Result<()> {
         let sql = "INSERT INTO events
-                   (tenant, position, task, version, at, principal, actor, salt, payload, link)
-                   VALUES (1, ?1, ?2, ?3, 0, 'holder', ?4, ?5, ?6, ?7)";
+                   (tenant, position, task, version, at, principal, actor, salt, payload, wrote, link)
+                   VALUES (1, ?1, ?2, ?3, 0, 'holder', ?4, ?5, ?6, ?7, ?7)";
         let actor = r#"{"principal":"holder","kind":"agent","origin":"bench"}"#;
         let (salt, body) = ([7_u8; 16], &self.bodies.event);
         let row = params![position, int(task), version, actor, salt, body, ROOT];

@@ -23,10 +23,6 @@ use crate::chain::{Hash, ROOT};
 pub(super) struct Books {
     pub(super) tenants: Vec<Ledger>,
     pub(super) by_name: HashMap<TenantId, usize>,
-    /// When something is due, for which tenant and task.
-    pub(super) due: BTreeSet<(Timestamp, usize, TaskId)>,
-    /// What tasks owe one another, in the order in which it arose.
-    pub(super) reactions: VecDeque<(i64, usize, Reaction)>,
     pub(super) next_reaction: i64,
     /// No lease ends before this.
     pub(super) amnesty: Timestamp,
@@ -47,6 +43,12 @@ pub(super) struct Ledger {
     pub(super) projects: HashMap<ProjectId, Arc<Project>>,
     pub(super) pools: Pools,
     pub(super) live: HashMap<TaskId, Live>,
+    /// When something is due, and for which task.
+    pub(super) due: BTreeSet<(Timestamp, TaskId)>,
+    /// When leases end.
+    pub(super) expiring: BTreeSet<(Timestamp, TaskId)>,
+    /// What its tasks owe one another, in the order in which it arose.
+    pub(super) reactions: VecDeque<(i64, Reaction)>,
     pub(super) lanes: BTreeMap<Lane, BTreeSet<(Timestamp, TaskId)>>,
     /// What each live task declares to wait for, and the other way round.
     pub(super) waits_for: HashMap<TaskId, BTreeSet<TaskId>>,
@@ -63,6 +65,7 @@ pub(super) struct Live {
     lanes: Vec<Lane>,
     ready_at: Timestamp,
     due: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
 }
 
 impl Books {
@@ -70,8 +73,6 @@ impl Books {
         Self {
             tenants: vec![],
             by_name: HashMap::new(),
-            due: BTreeSet::new(),
-            reactions: VecDeque::new(),
             next_reaction: 1,
             amnesty,
             swept_at,
@@ -92,6 +93,9 @@ impl Books {
             projects: HashMap::new(),
             pools: Pools::new(),
             live: HashMap::new(),
+            due: BTreeSet::new(),
+            expiring: BTreeSet::new(),
+            reactions: VecDeque::new(),
             lanes: BTreeMap::new(),
             waits_for: HashMap::new(),
             awaited_by: HashMap::new(),
@@ -111,21 +115,18 @@ impl Books {
         let id = flow.id;
         let before = self.take(tenant, id);
         let ledger = &mut self.tenants[tenant];
-        let project = ledger.projects.get(&flow.project);
-        let due = project.and_then(|project| due_at(&flow, lease.as_ref(), project, self.amnesty));
         let (lanes, ready_at) = (flow.lanes(), flow.ready_at());
         for lane in &lanes {
             ledger.lanes.entry(lane.clone()).or_default().insert((ready_at, id));
-        }
-        if let Some(due) = due {
-            self.due.insert((due, tenant, id));
         }
         if let Some(parent) = flow.parent() {
             ledger.children.entry(parent).or_default().insert(id);
         }
         let had = |lane: &&Lane| !before.as_ref().is_some_and(|live| live.lanes.contains(lane));
         let joined = lanes.iter().filter(had).cloned().collect();
-        ledger.live.insert(id, Live { flow, lease, head, lanes, ready_at, due });
+        let (due, ends_at) = (None, None);
+        ledger.live.insert(id, Live { flow, lease, head, lanes, ready_at, due, ends_at });
+        ledger.set_alarms(id, self.amnesty);
         joined
     }
 
@@ -141,9 +142,6 @@ impl Books {
                 }
             }
         }
-        if let Some(due) = live.due {
-            self.due.remove(&(due, tenant, id));
-        }
         let parent = live.flow.parent();
         if let Some((parent, siblings)) =
             parent.and_then(|parent| Some((parent, ledger.children.get_mut(&parent)?)))
@@ -153,23 +151,18 @@ impl Books {
                 ledger.children.remove(&parent);
             }
         }
+        ledger.forget_alarms(&live);
         Some(live)
     }
 
     /// A renewal moves only the lease and the time at which it ends.
     pub(super) fn renew(&mut self, tenant: usize, id: TaskId, lease: Lease) {
         let ledger = &mut self.tenants[tenant];
-        let Some(live) = ledger.live.get_mut(&id) else { return };
-        if let Some(due) = live.due.take() {
-            self.due.remove(&(due, tenant, id));
-        }
+        let Some(mut live) = ledger.live.remove(&id) else { return };
+        ledger.forget_alarms(&live);
         live.lease = Some(lease);
-        let project = ledger.projects.get(&live.flow.project);
-        live.due = project
-            .and_then(|project| due_at(&live.flow, live.lease.as_ref(), project, self.amnesty));
-        if let Some(due) = live.due {
-            self.due.insert((due, tenant, id));
-        }
+        ledger.live.insert(id, live);
+        ledger.set_alarms(id, self.amnesty);
     }
 
     /// Nobody loses a lease to an outage of ours: every due time is worked out anew.
@@ -193,33 +186,66 @@ impl Books {
 }
 
 impl Ledger {
-    /// The task that a claim gets: the head of the lanes that admit it which is first by age and
-    /// priority, leaving out those that the judge has refused.
-    pub(super) fn next(
+    /// Works out when time has something to do with a task.
+    fn set_alarms(&mut self, id: TaskId, amnesty: Timestamp) {
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let project = self.projects.get(&live.flow.project);
+        let lease = live.lease.as_ref();
+        live.due = project.and_then(|project| due_at(&live.flow, lease, project, amnesty));
+        live.ends_at = lease.map(|lease| lease.ends_at(amnesty));
+        self.due.extend(live.due.map(|due| (due, id)));
+        self.expiring.extend(live.ends_at.map(|ends_at| (ends_at, id)));
+    }
+
+    /// Whether the lease of a task has ended by now.
+    pub(super) fn has_ended_lease(&self, id: TaskId, now: Timestamp) -> bool {
+        self.live.get(&id).and_then(|live| live.ends_at).is_some_and(|ends_at| ends_at <= now)
+    }
+
+    fn forget_alarms(&mut self, live: &Live) {
+        let id = live.flow.id;
+        if let Some(due) = live.due {
+            self.due.remove(&(due, id));
+        }
+        if let Some(ends_at) = live.ends_at {
+            self.expiring.remove(&(ends_at, id));
+        }
+    }
+
+    /// The tasks that a claim may get, first by age and priority, at most so many. Each lane is looked
+    /// at once, however many of its tasks are wanted.
+    pub(super) fn candidates(
         &self,
         claim: &Claim,
-        skip: &BTreeSet<TaskId>,
+        count_max: usize,
         now: Timestamp,
-    ) -> Result<TaskId, Refusal> {
+    ) -> Result<Vec<TaskId>, Refusal> {
         let claimant = &claim.claimant;
         let held = || self.held_by(&claimant.principal);
         if let Some(refusal) = claimant.own_bar(&self.pools, now, held) {
             return Err(refusal);
         }
-        self.lanes
-            .iter()
-            .filter(|(lane, _)| {
-                lane.admits(claimant)
-                    && self.is_for(lane, claimant)
-                    && self.has_room(lane, claimant, now)
+        let open = self.lanes.iter().filter(|(lane, _)| {
+            lane.admits(claimant)
+                && self.is_for(lane, claimant)
+                && self.has_room(lane, claimant, now)
+        });
+        let ranked =
+            |lane: &Lane, (ready_at, id): &(Timestamp, TaskId)| (lane.rank(*ready_at), *id);
+        if count_max == 1 {
+            let heads = open.filter_map(|(lane, queue)| Some(ranked(lane, queue.first()?)));
+            let first = heads.min().ok_or(Refusal::NothingClaimable)?;
+            return Ok(vec![first.1]);
+        }
+        let mut found: Vec<_> = open
+            .flat_map(|(lane, queue)| {
+                queue.iter().take(count_max).map(move |head| ranked(lane, head))
             })
-            .filter_map(|(lane, queue)| {
-                let (ready_at, id) = queue.iter().find(|(_, id)| !skip.contains(id))?;
-                Some((lane.rank(*ready_at), *id))
-            })
-            .min()
-            .map(|(_, id)| id)
-            .ok_or(Refusal::NothingClaimable)
+            .collect();
+        found.sort();
+        found.dedup_by_key(|(_, id)| *id);
+        found.truncate(count_max);
+        Ok(found.into_iter().map(|(_, id)| id).collect())
     }
 
     /// Whether the project lets this claimer work, check or probe there.

@@ -102,13 +102,26 @@ impl Checkpointer {
 
     /// At a clean end: no log is left behind.
     pub(super) fn finish(&mut self, conn: &Connection, gauges: &Gauges) {
+        self.stop();
+        if let Err(error) = copy(conn, "TRUNCATE", &self.shared) {
+            gauges.stop(&format!("the last checkpoint failed: {error}"));
+        }
+    }
+}
+
+impl Checkpointer {
+    fn stop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        if let Err(error) = copy(conn, "TRUNCATE", &self.shared) {
-            gauges.stop(&format!("the last checkpoint failed: {error}"));
-        }
+    }
+}
+
+impl Drop for Checkpointer {
+    /// A store that fails to open must leave no connection behind that closes later, beside the next.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -16,6 +16,10 @@ use crate::order::{Aim, Committed, Order};
 const WAITING_MAX: usize = 8_192;
 /// Of these, places that only ends of work may take.
 const RESERVED: usize = 1_024;
+/// Bytes that may wait, roughly: what is accepted is in memory until it is written.
+const BYTES_MAX: usize = 64 << 20;
+/// Of these, what only ends of work may take.
+const BYTES_RESERVED: usize = 8 << 20;
 /// Orders of one tenant that may wait: no tenant fills the place of all.
 const TENANT_MAX: usize = WAITING_MAX / 2;
 /// Sweeps and seals that may wait: each does what all of them would.
@@ -26,6 +30,8 @@ const TURN: usize = 64;
 /// An order, and where its answer goes.
 pub(super) struct Job {
     pub(super) order: Order,
+    /// How much room it takes while it waits.
+    pub(super) bytes: usize,
     pub(super) reply: oneshot::Sender<Result<Committed, Error>>,
 }
 
@@ -44,6 +50,7 @@ pub(super) enum Work {
 struct Waiting {
     ends: VecDeque<Box<Job>>,
     rest: VecDeque<Box<Job>>,
+    bytes: usize,
 }
 
 #[derive(Default)]
@@ -52,6 +59,7 @@ struct Queues {
     turns: VecDeque<TenantId>,
     sweeps: VecDeque<Work>,
     waiting: usize,
+    bytes: usize,
     closed: bool,
 }
 
@@ -83,19 +91,28 @@ impl Inbox {
             return Ok(());
         }
         let ends = job.order.ends_work();
-        if queues.waiting >= WAITING_MAX || (!ends && queues.waiting >= WAITING_MAX - RESERVED) {
+        let (orders_max, bytes_max) = if ends {
+            (WAITING_MAX, BYTES_MAX)
+        } else {
+            (WAITING_MAX - RESERVED, BYTES_MAX - BYTES_RESERVED)
+        };
+        if queues.waiting >= orders_max || queues.bytes + job.bytes > bytes_max {
             return Err(Error::Overloaded);
         }
         let tenant = job.order.tenant.clone();
-        let own = queues.by_tenant.get(&tenant).map_or(0, |own| own.ends.len() + own.rest.len());
-        if own >= TENANT_MAX {
+        let own = queues.by_tenant.get(&tenant);
+        let (own, own_bytes) =
+            own.map_or((0, 0), |own| (own.ends.len() + own.rest.len(), own.bytes));
+        if own >= TENANT_MAX || own_bytes + job.bytes > BYTES_MAX / 2 {
             return Err(Error::Overloaded);
         }
         queues.waiting += 1;
+        queues.bytes += job.bytes;
         if !queues.by_tenant.contains_key(&tenant) {
             queues.turns.push_back(tenant.clone());
         }
         let waiting = queues.by_tenant.entry(tenant).or_default();
+        waiting.bytes += job.bytes;
         let queue = if ends { &mut waiting.ends } else { &mut waiting.rest };
         queue.push_back(Box::new(job));
         self.arrived.notify_one();
@@ -168,6 +185,8 @@ impl Queues {
             let job = waiting.ends.pop_front().or_else(|| waiting.rest.pop_front());
             let Some(job) = job else { break };
             self.waiting -= 1;
+            self.bytes -= job.bytes;
+            waiting.bytes -= job.bytes;
             batch.push(Work::Order(job));
         }
         if waiting.ends.is_empty() && waiting.rest.is_empty() {

@@ -125,7 +125,7 @@ fn reactions(conn: &Connection, books: &mut Books) -> rusqlite::Result<()> {
         let tenant = books.tenants.iter().position(|ledger| ledger.key == key);
         let reaction = parse(row.get_ref(2)?.as_str()?)?;
         if let Some(tenant) = tenant {
-            books.reactions.push_back((id, tenant, reaction));
+            books.tenants[tenant].reactions.push_back((id, reaction));
         }
         books.next_reaction = id + 1;
     }

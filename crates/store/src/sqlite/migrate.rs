@@ -10,6 +10,11 @@ use super::{Chance, OpenError};
 /// `Batn`, so that a database of ours is known as one.
 const APPLICATION_ID: i32 = 0x4261_746e;
 
+/// How the name of a copy begins.
+const COPY: &str = "before-version-";
+/// Copies that are kept: of the last migrations, or of the last tries of one.
+const COPIES_KEPT: usize = 3;
+
 /// Every version of the schema; the last one is the present.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
 
@@ -44,7 +49,8 @@ fn bring_to(
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     let found = check(conn, known)?;
     if let Some(folder) = backup.filter(|_| (1..known).contains(&found)) {
-        back_up(conn, &folder.join(format!("before-version-{}.db", found + 1)))?;
+        back_up(conn, &folder.join(copy_name(conn, found + 1)?))?;
+        drop_old_copies(folder);
     }
     for (at, sql) in (1_i64..).zip(migrations).skip(usize::try_from(found).unwrap_or(0)) {
         let broken = |error: rusqlite::Error| OpenError::Migration(at, error.to_string());
@@ -58,6 +64,32 @@ fn bring_to(
         step.commit().map_err(broken)?;
     }
     Ok(())
+}
+
+/// A copy is named after what it is a copy of: a second try after more work has a copy of its own,
+/// and a second try right away finds the one that is there.
+fn copy_name(conn: &Connection, version: i64) -> Result<String, OpenError> {
+    let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
+    let incarnation = super::load::meta(conn, "incarnation").map_err(damaged)?.unwrap_or(0);
+    let sql = "SELECT coalesce(sum(position), 0) FROM
+               (SELECT max(position) AS position FROM events GROUP BY tenant)";
+    let position: i64 = conn.query_row(sql, [], |row| row.get(0)).map_err(damaged)?;
+    Ok(format!("{COPY}{version}-{incarnation:016x}-{position}.db"))
+}
+
+/// Keeps the newest copies; one that cannot be dropped is in nobody's way.
+fn drop_old_copies(folder: &Path) {
+    let Ok(files) = std::fs::read_dir(folder) else { return };
+    let is_copy = |name: &str| name.starts_with(COPY) && name.ends_with(".db");
+    let mut copies: Vec<_> = files
+        .filter_map(Result::ok)
+        .filter(|file| file.file_name().to_str().is_some_and(is_copy))
+        .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path())))
+        .collect();
+    copies.sort();
+    for (_, path) in copies.iter().rev().skip(COPIES_KEPT) {
+        drop(std::fs::remove_file(path));
+    }
 }
 
 /// The version of a database: zero if it is new. Fails if it is somebody else's, or cannot tell.
@@ -119,7 +151,7 @@ pub(super) fn back_up(conn: &Connection, to: &Path) -> Result<(), OpenError> {
     let broken = |error: rusqlite::Error| OpenError::Backup(to.into(), error.to_string());
     let io = |error: std::io::Error| OpenError::Backup(to.into(), error.to_string());
     if to.exists() {
-        // The copy from before the first try is the one to go back to.
+        // Nothing has happened since it was made.
         return Ok(());
     }
     let partial = to.with_extension("partial");

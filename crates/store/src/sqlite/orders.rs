@@ -1,41 +1,57 @@
 //! From an order to rows: find the task, gather what its commands need to see, have them judged,
 //! write what was decided. No rule is known here.
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::command::{Claim, Command};
-use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::ids::{ProjectId, TaskId, TenantId};
 use baton_domain::key::{admit_tenant, decide_key};
-use baton_domain::pool::{Pools, is_eased};
 use baton_domain::project::{Project, RecordScene, decide_record};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::Timestamp;
+use rusqlite::ErrorCode;
 
 use super::books::Books;
-use super::pen::{Earlier, NewEntry, Pen};
-use crate::chain::{Hash, ROOT};
+use super::pen::{Earlier, Pen};
+use crate::chain::Hash;
 use crate::order::{Actor, Aim, Committed, Order, Swept};
-use crate::read::About;
 use crate::ruling::{Judge, Ruling, Setting, needs, rule};
 use crate::{Error, Freed};
 
 /// Heads of lanes that one claim may try: the judge refuses one only for a pool of its own.
 const CLAIM_TRIES: usize = 256;
 
+/// Heads that a claim may step over because the judge broke: if it breaks over several, the fault is
+/// with the claim.
+const BROKEN_MAX: usize = 3;
+
 /// Why an order was not carried out.
 pub(super) enum Fail {
     /// The caller is told, and nothing was written.
     Answer(Error),
+    /// This order cannot be carried out and may have left half of itself behind: it must be undone.
+    Broken(String),
     /// The database failed.
     Sql(rusqlite::Error),
 }
 
 impl From<rusqlite::Error> for Fail {
+    /// A row that cannot be read or may not be written is the matter of one order; a database that
+    /// fails is everybody's.
     fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
+        let code = error.sqlite_error_code();
+        match code {
+            None
+            | Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+                Self::Broken(error.to_string())
+            }
+            Some(_) => Self::Sql(error),
+        }
     }
 }
 
@@ -51,6 +67,9 @@ pub(super) struct Desk {
     pub(super) books: Books,
     pub(super) judge: Judge,
     pub(super) freed: Vec<Freed>,
+    /// Tasks for which time cannot pass, until somebody changes them or the store is opened again:
+    /// one of them must not stop the time of all.
+    pub(super) set_aside: BTreeSet<(TenantId, TaskId)>,
 }
 
 /// A task as it was found.
@@ -100,6 +119,9 @@ impl Desk {
             Aim::Key(command) => self.on_key(tenant, command, &order.actor, now)?,
             Aim::Sweep(_) => unreachable!("a sweep has no tenant"),
         };
+        if let (false, Aim::Task(id, _)) = (self.set_aside.is_empty(), &order.aim) {
+            self.set_aside.remove(&(order.tenant.clone(), *id));
+        }
         if let Some(request) = &order.request {
             let key = self.books.tenants[tenant].key;
             let row = Earlier {
@@ -207,19 +229,30 @@ impl Desk {
         now: Timestamp,
     ) -> Result<Committed, Fail> {
         let commands = [Command::Claim(claim.clone())];
-        let mut skip = BTreeSet::new();
-        for _ in 0..CLAIM_TRIES {
-            let id = self.books.tenants[tenant].next(claim, &skip, now)?;
+        let mut broken = 0;
+        // Nearly always the first head is taken; the others are looked up only if it is refused.
+        let first = self.books.tenants[tenant].candidates(claim, 1, now)?;
+        let mut tried = 0;
+        let mut heads = first;
+        while let Some(id) = heads.get(tried).copied() {
             match self.on_task(tenant, id, &commands, actor, now) {
                 Err(Fail::Answer(Error::Refused(refusal))) => {
                     // What is wrong with the wish itself is wrong with every head.
                     if let Refusal::Invalid { .. } = refusal {
                         return Err(refusal.into());
                     }
-                    skip.insert(id);
+                }
+                // A task over which the judge breaks must not hide what queues behind it.
+                Err(Fail::Answer(Error::Internal(why))) if broken < BROKEN_MAX => {
+                    tracing::error!(task = %id, why, "a claim broke");
+                    broken += 1;
                 }
                 other => return other,
             }
+            if tried == 0 {
+                heads = self.books.tenants[tenant].candidates(claim, CLAIM_TRIES, now)?;
+            }
+            tried += 1;
         }
         Err(Refusal::NothingClaimable.into())
     }
@@ -248,7 +281,12 @@ impl Desk {
         };
         let amnesty = self.books.amnesty;
         let setting = Setting { project, pools: &ledger.pools, around, amnesty, now };
-        Ok(rule(self.judge, task, lease, commands, &setting)?)
+        // Nothing is written yet, so a judge that panics has spoiled nothing.
+        let ruled = AssertUnwindSafe(|| rule(self.judge, task, lease, commands, &setting));
+        match catch_unwind(ruled) {
+            Ok(ruling) => Ok(ruling?),
+            Err(panic) => Err(Fail::Answer(Error::Internal(last_words(panic.as_ref())))),
+        }
     }
 
     fn around(
@@ -292,176 +330,10 @@ impl Desk {
         }
         Ok(around)
     }
+}
 
-    /// Writes everything that was decided, then brings the books up to date.
-    fn write(
-        &mut self,
-        tenant: usize,
-        found: Option<&Found>,
-        ruling: Ruling,
-        actor: &Actor,
-        now: Timestamp,
-    ) -> Result<Committed, Fail> {
-        let flow = Arc::new(ruling.task.flow.clone());
-        let mut committed = Committed {
-            at: now,
-            position: None,
-            task: Some(Arc::clone(&flow)),
-            lease: ruling.lease.clone(),
-            replayed: false,
-            swept: Swept::default(),
-        };
-        if ruling.is_nothing() {
-            return Ok(committed);
-        }
-        let key = self.books.tenants[tenant].key;
-        let before = found.and_then(|found| found.lease.as_ref());
-        self.write_lease(key, &ruling, before)?;
-        if ruling.events.is_empty() {
-            if let Some(lease) = ruling.lease {
-                self.books.renew(tenant, flow.id, lease);
-            }
-            return Ok(committed);
-        }
-        let head = found.map_or(ROOT, |found| found.head);
-        let (position, head) = self.write_entry(tenant, &flow, &ruling, (actor, &head), now)?;
-        committed.position = Some(position);
-        self.write_rows(tenant, found, &flow, &ruling, &head)?;
-        self.settle_pools(tenant, &ruling, now)?;
-        for reaction in &ruling.reactions {
-            let id = self.books.next_reaction;
-            self.pen.reaction(id, key, reaction)?;
-            self.books.next_reaction += 1;
-            self.books.reactions.push_back((id, tenant, reaction.clone()));
-        }
-        self.keep_books(tenant, found, &flow, ruling, head);
-        Ok(committed)
-    }
-
-    fn write_lease(
-        &mut self,
-        key: i64,
-        ruling: &Ruling,
-        before: Option<&Lease>,
-    ) -> Result<(), Fail> {
-        if !ruling.lease_changed {
-            return Ok(());
-        }
-        let id = ruling.task.flow.id;
-        match (before, &ruling.lease) {
-            (Some(old), Some(new)) if old.attempt == new.attempt => {
-                self.pen.renewal(key, id, new)?;
-            }
-            (None, Some(new)) => self.pen.lease(key, id, new)?,
-            (Some(_), Some(new)) => {
-                self.pen.drop_lease(key, id)?;
-                self.pen.lease(key, id, new)?;
-            }
-            (Some(_), None) => self.pen.drop_lease(key, id)?,
-            (None, None) => {}
-        }
-        Ok(())
-    }
-
-    fn write_entry(
-        &mut self,
-        tenant: usize,
-        flow: &Flow,
-        ruling: &Ruling,
-        (actor, head): (&Actor, &Hash),
-        now: Timestamp,
-    ) -> Result<(u64, Hash), Fail> {
-        let ledger = &mut self.books.tenants[tenant];
-        let position = ledger.position + 1;
-        let entry = NewEntry {
-            tenant: (ledger.key, ledger.id.as_str()),
-            position,
-            about: About::Task(flow.id, flow.version),
-            at: now,
-            actor,
-        };
-        let link = self.pen.entry(&entry, head, &ruling.events)?;
-        ledger.position = position;
-        Ok((position, link))
-    }
-
-    fn write_rows(
-        &mut self,
-        tenant: usize,
-        found: Option<&Found>,
-        flow: &Flow,
-        ruling: &Ruling,
-        head: &Hash,
-    ) -> Result<(), Fail> {
-        let ledger = &self.books.tenants[tenant];
-        let key = ledger.key;
-        if let (true, Some(brief)) = (ruling.brief_changed, &ruling.task.brief) {
-            self.pen.brief(key, flow, brief)?;
-        }
-        if flow.ending().is_some() {
-            self.pen.ended(key, flow, head)?;
-            if found.is_some_and(|found| found.live) {
-                self.pen.drop_flow(key, flow.id)?;
-            }
-        } else if found.is_some() {
-            self.pen.flow(key, flow, head)?;
-        } else {
-            self.pen.new_flow(key, flow, head)?;
-        }
-        for record in &ruling.records {
-            self.pen.record(key, flow, record)?;
-        }
-        for (on, add) in &ruling.edges {
-            self.pen.edge(key, flow.id, *on, *add)?;
-        }
-        Ok(())
-    }
-
-    fn settle_pools(&mut self, tenant: usize, ruling: &Ruling, now: Timestamp) -> Result<(), Fail> {
-        let ledger = &mut self.books.tenants[tenant];
-        let mut touched = Pools::new();
-        for change in &ruling.pools {
-            let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
-            touched.entry(change.pool().clone()).or_insert_with(|| pool.clone());
-            pool.apply(change);
-        }
-        let mut eased = false;
-        for (name, before) in &touched {
-            let pool = &ledger.pools[name];
-            eased |= is_eased(name, Some(before), Some(pool), now);
-            self.pen.pool(ledger.key, name, pool)?;
-            if pool.is_idle() {
-                ledger.pools.remove(name);
-            }
-        }
-        if eased {
-            self.freed.push(Freed::Pools(ledger.id.clone()));
-        }
-        Ok(())
-    }
-
-    fn keep_books(
-        &mut self,
-        tenant: usize,
-        found: Option<&Found>,
-        flow: &Arc<Flow>,
-        ruling: Ruling,
-        head: Hash,
-    ) {
-        let ledger = &mut self.books.tenants[tenant];
-        if found.is_none() {
-            ledger.next_task = flow.id.0 + 1;
-        }
-        for (on, add) in &ruling.edges {
-            ledger.set_edge(flow.id, *on, *add);
-        }
-        if flow.ending().is_some() {
-            ledger.forget_edges_of(flow.id);
-            self.books.take(tenant, flow.id);
-            return;
-        }
-        let name = ledger.id.clone();
-        let joined = self.books.put(tenant, Arc::clone(flow), ruling.lease, head);
-        self.freed.extend(joined.into_iter().map(|lane| Freed::Lane(name.clone(), lane)));
-    }
+/// What a panic said.
+pub(super) fn last_words(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<String>().map(String::as_str);
+    words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it broke").to_owned()
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Chance;
-use crate::chain::{self, Hash, Linked, SALT_BYTES, Seal};
+use crate::chain::{self, Hash, Linked, Rows, SALT_BYTES, Seal};
 use crate::order::Actor;
 use crate::read::About;
 
@@ -141,8 +141,10 @@ impl Pen {
         entry: &NewEntry<'_>,
         before: &Hash,
         events: &impl Serialize,
+        rows: Option<&Rows>,
     ) -> Sql<Hash> {
         let (salt, payload, actor) = (self.salt(), json(events), json(entry.actor));
+        let wrote = rows.map(|rows| chain::wrote(&salt, rows)).unwrap_or_default();
         let (key, tenant) = entry.tenant;
         let link = chain::link(
             before,
@@ -153,6 +155,7 @@ impl Pen {
                 at: entry.at.0,
                 actor: actor.as_bytes(),
                 payload: &chain::payload_digest(&salt, payload.as_bytes()),
+                wrote: &wrote,
             },
         );
         let (task, version) = match entry.about {
@@ -161,8 +164,8 @@ impl Pen {
         };
         self.run(
             "INSERT INTO events
-             (tenant, position, task, version, at, principal, actor, salt, payload, link)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             (tenant, position, task, version, at, principal, actor, salt, payload, wrote, link)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             params![
                 key,
                 int(entry.position),
@@ -173,32 +176,45 @@ impl Pen {
                 actor,
                 salt,
                 payload,
+                wrote,
                 link
             ],
         )?;
         Ok(link)
     }
 
-    pub(super) fn brief(&mut self, tenant: i64, flow: &Flow, brief: &Brief) -> Sql<()> {
+    pub(super) fn brief(&mut self, tenant: i64, flow: &Flow, body: &str) -> Sql<()> {
         let parent = flow.parent().map(|parent| int(parent.0));
         self.run(
-            "INSERT INTO briefs (tenant, task, project, parent, body) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (tenant, task) DO UPDATE SET body = excluded.body",
-            params![tenant, int(flow.id.0), flow.project.as_str(), parent, json(brief)],
+            "INSERT INTO briefs (tenant, task, project, parent, version, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (tenant, task) DO UPDATE
+             SET version = excluded.version, body = excluded.body",
+            params![tenant, int(flow.id.0), flow.project.as_str(), parent, int(flow.version), body],
         )
     }
 
-    pub(super) fn new_flow(&mut self, tenant: i64, flow: &Flow, head: &Hash) -> Sql<()> {
+    pub(super) fn new_flow(
+        &mut self,
+        tenant: i64,
+        flow: &Flow,
+        (head, body): (&Hash, &str),
+    ) -> Sql<()> {
         self.run(
             "INSERT INTO flows (tenant, task, stage, head, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![tenant, int(flow.id.0), stage_word(&flow.stage), head, json(flow)],
+            params![tenant, int(flow.id.0), stage_word(&flow.stage), head, body],
         )
     }
 
-    pub(super) fn flow(&mut self, tenant: i64, flow: &Flow, head: &Hash) -> Sql<()> {
+    pub(super) fn flow(
+        &mut self,
+        tenant: i64,
+        flow: &Flow,
+        (head, body): (&Hash, &str),
+    ) -> Sql<()> {
         self.run(
             "UPDATE flows SET stage = ?3, head = ?4, body = ?5 WHERE tenant = ?1 AND task = ?2",
-            params![tenant, int(flow.id.0), stage_word(&flow.stage), head, json(flow)],
+            params![tenant, int(flow.id.0), stage_word(&flow.stage), head, body],
         )
     }
 
@@ -207,7 +223,12 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn ended(&mut self, tenant: i64, flow: &Flow, head: &Hash) -> Sql<()> {
+    pub(super) fn ended(
+        &mut self,
+        tenant: i64,
+        flow: &Flow,
+        (head, body): (&Hash, &str),
+    ) -> Sql<()> {
         let kept_since = match flow.stage {
             Stage::Ended(_) => flow.ended_at.map(|at| at.0),
             Stage::Backlog | Stage::Working(_) | Stage::Archived(_) => None,
@@ -217,7 +238,7 @@ impl Pen {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (tenant, task) DO UPDATE
              SET ended_at = excluded.ended_at, head = excluded.head, body = excluded.body",
-            params![tenant, int(flow.id.0), flow.project.as_str(), kept_since, head, json(flow)],
+            params![tenant, int(flow.id.0), flow.project.as_str(), kept_since, head, body],
         )
     }
 
@@ -249,23 +270,28 @@ impl Pen {
         self.run(sql, params![tenant, int(task.0)])
     }
 
-    pub(super) fn record(&mut self, tenant: i64, flow: &Flow, record: &Past) -> Sql<()> {
+    pub(super) fn record(
+        &mut self,
+        tenant: i64,
+        flow: &Flow,
+        (record, body): (&Past, &str),
+    ) -> Sql<()> {
         let (task, version) = (int(flow.id.0), int(flow.version));
         match record {
             Past::Attempt(row) => self.run(
                 "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![tenant, task, row.number, row.run, version, row.holder.as_str(), json(row)],
+                params![tenant, task, row.number, row.run, version, row.holder.as_str(), body],
             ),
             Past::Run(row) => self.run(
                 "INSERT INTO runs (tenant, task, number, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![tenant, task, row.number, version, json(row)],
+                params![tenant, task, row.number, version, body],
             ),
             Past::Checkpoint(row) => self.run(
                 "INSERT INTO checkpoints (tenant, task, number, run, version, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![tenant, task, row.number, row.run, version, json(row)],
+                params![tenant, task, row.number, row.run, version, body],
             ),
         }
     }

@@ -13,8 +13,8 @@ use super::OpenError;
 /// Room that is given back when the disk is full, so that work can at least be ended.
 const BALLAST_BYTES: usize = 32 << 20;
 
-/// The folder of a store. A store on a made-up disk, for tests, has none.
-pub(super) struct Place {
+/// The folder of a store, checked and locked. A store on a made-up disk, for tests, has none.
+pub struct Place {
     folder: Option<PathBuf>,
     /// Held as long as the store is open; its time of change is when the time was last watched.
     lock: Option<File>,
@@ -27,8 +27,9 @@ impl Place {
         Self { folder: None, lock: None, noted: Timestamp(0) }
     }
 
-    /// Makes the folder or checks that it is ours, and locks it.
-    pub(super) fn enter(folder: &Path) -> Result<Self, OpenError> {
+    /// Makes the folder or checks that it is ours, and locks it: from then on nobody else makes or
+    /// changes anything in it.
+    pub fn enter(folder: &Path) -> Result<Self, OpenError> {
         let io = |error: std::io::Error| OpenError::Io(folder.into(), error.to_string());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io)?;
         let about = fs::symlink_metadata(folder).map_err(io)?;

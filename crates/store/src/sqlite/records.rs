@@ -149,7 +149,7 @@ impl Desk {
             at: now,
             actor,
         };
-        let head = self.pen.entry(&entry, &ledger.records_head, &events)?;
+        let head = self.pen.entry(&entry, &ledger.records_head, &events, None)?;
         self.pen.records_head(ledger.key, version, &head)?;
         ledger.position = position;
         ledger.records_version = version;

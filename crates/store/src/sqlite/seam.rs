@@ -1,7 +1,7 @@
 //! The seam as SQLite serves it: orders to the writer, questions to the readers.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_domain::history::Past;
 use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
@@ -9,6 +9,7 @@ use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
+use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
 use super::inbox::Job;
@@ -22,10 +23,14 @@ use crate::read::{
 };
 use crate::{Answer, Error, Store};
 
+/// Rows that one part of an audit goes over: bounds how long it holds on to one moment.
+const AUDITED_AT_ONCE: usize = 5_000;
+
 impl Store for SqliteStore {
     fn submit(&self, order: Order) -> Answer<'_, Committed> {
         let (reply, answer) = oneshot::channel();
-        let pushed = self.inbox.push(Job { order, reply });
+        let bytes = order.bytes();
+        let pushed = self.inbox.push(Job { order, bytes, reply });
         Box::pin(async move {
             if let Err(error) = pushed {
                 return Err(match self.gauges.stopped() {
@@ -171,6 +176,8 @@ impl Store for SqliteStore {
             overdue: now.since(overdue),
             queued: self.inbox.waiting(),
             live: gauges.live.load(Ordering::Relaxed),
+            audit_age: age(gauges.audited_at.load(Ordering::Relaxed)),
+            tampered: gauges.tampered(),
             verified_entries: gauges.verified.load(Ordering::Relaxed),
             free_bytes: (self.free_bytes)(),
             full: gauges.full.load(Ordering::Relaxed),
@@ -194,14 +201,46 @@ impl Store for SqliteStore {
     }
 
     fn audit(&self) -> Answer<'_, Audit> {
-        let trusted = self.signing.as_ref().map(|key| key.verifying_key().to_bytes());
-        let gauges = Arc::clone(&self.gauges);
-        self.read(move |conn| {
-            let audit = audit::audit(conn, trusted.as_ref())?;
-            if audit.fault.is_none() {
-                gauges.verified.store(audit.entries, Ordering::Relaxed);
+        Box::pin(async move {
+            let walk = Arc::new(Mutex::new(Round::default()));
+            loop {
+                let audit = self.walk(&walk, AUDITED_AT_ONCE).await?;
+                if audit.ended || audit.fault.is_some() {
+                    return Ok(audit);
+                }
             }
-            Ok(audit)
+        })
+    }
+
+    fn audit_part(&self, count_max: usize) -> Answer<'_, Audit> {
+        self.walk(&self.round, count_max.clamp(1, AUDITED_AT_ONCE))
+    }
+}
+
+/// An audit under way, and what it found so far.
+#[derive(Default)]
+pub(super) struct Round {
+    place: audit::Place,
+    so_far: Audit,
+}
+
+impl SqliteStore {
+    /// Goes on with an audit; answers with everything that it found since it began.
+    fn walk(&self, round: &Arc<Mutex<Round>>, count_max: usize) -> Answer<'_, Audit> {
+        let present = self.signing.as_ref().map(SigningKey::verifying_key);
+        let (round, gauges) = (Arc::clone(round), Arc::clone(&self.gauges));
+        let now = self.clock.now();
+        self.read(move |conn| {
+            let mut round = round.lock().unwrap_or_else(PoisonError::into_inner);
+            let part = audit::part(conn, &mut round.place, present.as_ref(), count_max)?;
+            round.so_far.entries += part.entries;
+            round.so_far.seals += part.seals;
+            let found = Audit { fault: part.fault, ended: part.ended, ..round.so_far.clone() };
+            if found.ended || found.fault.is_some() {
+                round.so_far = Audit::default();
+            }
+            gauges.audited(&found, now);
+            Ok(found)
         })
     }
 }

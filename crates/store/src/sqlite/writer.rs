@@ -6,21 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
 use rusqlite::ErrorCode;
 use tokio::sync::oneshot;
 
 use super::books::Books;
 use super::checkpoint::Checkpointer;
-use super::inbox::{Inbox, Work};
-use super::orders::{Desk, Fail};
+use super::inbox::{Inbox, Job, Work};
+use super::orders::{Desk, Fail, last_words};
 use super::place::Place;
 use super::{Options, load};
-use crate::order::{Aim, Committed};
+use crate::chain::{Audit, Fault, Seal};
+use crate::order::{Aim, Committed, Order};
 use crate::{Clock, Error, Freed};
 
 /// Orders in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
+
+/// Tasks that one sweep may set aside because writing them breaks: each costs reading the books anew.
+const ASIDE_MAX: usize = 16;
 
 /// What the writer tells without being asked.
 #[derive(Default)]
@@ -30,6 +35,8 @@ pub(super) struct Gauges {
     pub(super) overdue_since: AtomicI64,
     pub(super) live: AtomicUsize,
     pub(super) verified: AtomicU64,
+    pub(super) audited_at: AtomicI64,
+    tampered: Mutex<Option<Fault>>,
     pub(super) full: AtomicBool,
     pub(super) stopped: Mutex<Option<String>>,
 }
@@ -39,9 +46,30 @@ impl Gauges {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(super) fn tampered(&self) -> Option<Fault> {
+        self.tampered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What an audit found. A fault stands until a whole round finds none.
+    pub(super) fn audited(&self, audit: &Audit, now: Timestamp) {
+        let mut tampered = self.tampered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fault) = &audit.fault {
+            tracing::error!(?fault, "the history was changed behind our back");
+            *tampered = Some(fault.clone());
+        }
+        if audit.ended {
+            *tampered = None;
+            self.audited_at.store(now.0, Ordering::Relaxed);
+            self.verified.store(audit.entries, Ordering::Relaxed);
+        } else {
+            self.verified.fetch_max(audit.entries, Ordering::Relaxed);
+        }
+    }
+
     /// What can be told from the books alone.
     pub(super) fn read(&self, books: &Books) {
-        let overdue = books.due.first().map_or(i64::MAX, |(at, _, _)| at.0);
+        let ends = books.tenants.iter().filter_map(|ledger| ledger.expiring.first());
+        let overdue = ends.map(|(at, _)| at.0).min().unwrap_or(i64::MAX);
         self.overdue_since.store(overdue, Ordering::Relaxed);
         let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
         self.live.store(live, Ordering::Relaxed);
@@ -65,9 +93,17 @@ pub(super) struct Writer {
     pub(super) options: Options,
     pub(super) last: Timestamp,
     pub(super) looked_at: Timestamp,
+    /// How often the sweep at hand was begun anew.
+    pub(super) aside_since: usize,
 }
 
-type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
+/// What is written beside orders, and who waits for it.
+#[derive(Default)]
+struct Notes {
+    seals: Vec<(i64, Seal)>,
+    uses: Vec<(KeyId, Timestamp)>,
+    replies: Vec<oneshot::Sender<Result<(), Error>>>,
+}
 
 impl Writer {
     /// Works until the end. A panic is a fault like any other, or callers would wait for ever.
@@ -99,68 +135,118 @@ impl Writer {
         self.checkpointer.finish(&self.desk.pen.conn, &self.gauges);
     }
 
-    /// One batch, one `now`, one commit. Any fault but a full disk is fatal: what a failed
-    /// write left behind only a fresh start can tell.
+    /// One batch, one `now`, one commit. An order that cannot be carried out is undone with all the
+    /// others, and then only the others are carried out once more: that costs nothing as long as
+    /// nothing breaks.
     fn carry_out(&mut self, batch: Vec<Work>) -> Result<(), String> {
+        let (mut jobs, mut notes) = (vec![], Notes::default());
+        for work in batch {
+            match work {
+                Work::Order(job) => jobs.push(*job),
+                Work::Seal(new, reply) => {
+                    notes.seals.extend(new);
+                    notes.replies.push(reply);
+                }
+                Work::Uses(uses, reply) => {
+                    notes.uses.extend(uses);
+                    notes.replies.push(reply);
+                }
+            }
+        }
+        while let Some((at, why)) = self.pass(&mut jobs, &mut notes)? {
+            self.start_over()?;
+            let broken = jobs.remove(at);
+            let after = jobs.split_off(at);
+            tracing::error!(why, order = ?broken.order.aim, "an order broke and was undone");
+            if let (Aim::Sweep(_), true) = (&broken.order.aim, self.aside_since < ASIDE_MAX) {
+                // What broke it is set aside, so that time passes for everybody else.
+                self.aside_since += 1;
+                jobs.push(broken);
+            } else {
+                drop(broken.reply.send(Err(Error::Internal(why))));
+            }
+            jobs.extend(after);
+        }
+        self.aside_since = 0;
+        Ok(())
+    }
+
+    /// Carries out what is there, commits and answers; or tells which order broke, with everything
+    /// undone and nobody answered. Any other fault but a full disk is fatal: what a failed write
+    /// left behind only a fresh start can tell.
+    fn pass(
+        &mut self,
+        jobs: &mut Vec<Job>,
+        notes: &mut Notes,
+    ) -> Result<Option<(usize, String)>, String> {
         let now = self.clock.now().max(self.last);
         self.last = now;
         self.look_at_disk(now);
         let full = self.gauges.full.load(Ordering::Relaxed);
         let mut fault = self.desk.end_silence(now, full).err();
-        let mut replies: Vec<Reply> = Vec::with_capacity(batch.len());
-        let (mut seals, mut notes) = (vec![], vec![]);
+        let mut answers = Vec::with_capacity(jobs.len());
         let mut swept = false;
-        for work in batch {
-            let job = match work {
-                Work::Order(job) => job,
-                Work::Seal(new, reply) => {
-                    seals.extend(new);
-                    notes.push(reply);
-                    continue;
-                }
-                Work::Uses(uses, reply) => {
-                    if !full && fault.is_none() {
-                        fault = self.desk.pen.touch_keys(&uses).err();
-                    }
-                    notes.push(reply);
-                    continue;
-                }
-            };
-            swept |= matches!(job.order.aim, Aim::Sweep(_));
-            let answer = match &fault {
-                Some(_) => Err(Error::DiskFull),
-                None => match self.desk.carry_out(&job.order, full, now) {
-                    Ok(committed) => Ok(committed),
-                    Err(Fail::Answer(error)) => Err(error),
-                    Err(Fail::Sql(error)) => {
-                        fault = Some(error);
-                        Err(Error::DiskFull)
-                    }
-                },
-            };
-            replies.push((job.reply, answer));
-        }
-        for (key, seal) in &seals {
-            if fault.is_none() {
-                fault = self.desk.pen.seal(*key, seal).err();
+        for (at, job) in jobs.iter().enumerate() {
+            if fault.is_some() {
+                break;
             }
+            swept |= matches!(job.order.aim, Aim::Sweep(_));
+            match self.attempt(&job.order, full, now) {
+                Ok(committed) => answers.push(Ok(committed)),
+                Err(Fail::Answer(error)) => answers.push(Err(error)),
+                Err(Fail::Broken(why)) => return Ok(Some((at, why))),
+                Err(Fail::Sql(error)) => fault = Some(error),
+            }
+        }
+        if fault.is_none() {
+            fault = self.write_notes(notes, full).err();
         }
         let rows = self.desk.pen.rows;
         let ended = match fault {
             None => self.desk.pen.commit(),
             Some(error) => Err(error),
         };
+        let (jobs, replies) = (std::mem::take(jobs), std::mem::take(notes).replies);
         match ended {
             Ok(wrote) => {
                 self.after_commit(now, wrote, swept);
                 // Whoever waits for work hears of it no later than whoever made it.
                 self.ring();
-                answer(replies);
-                notes.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
-                self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)
+                for (job, answer) in jobs.into_iter().zip(answers) {
+                    // A caller that has gone away will find its answer by its request key.
+                    drop(job.reply.send(answer));
+                }
+                replies.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+                self.checkpointer.written(rows, &self.desk.pen.conn, &self.gauges)?;
             }
-            Err(error) => self.recover(error, replies, notes),
+            Err(error) => self.recover(&error, jobs, replies)?,
         }
+        Ok(None)
+    }
+
+    /// Seals are always written; when keys were used is not worth the last of the disk.
+    fn write_notes(&mut self, notes: &Notes, full: bool) -> rusqlite::Result<()> {
+        for (key, seal) in &notes.seals {
+            self.desk.pen.seal(*key, seal)?;
+        }
+        if full { Ok(()) } else { self.desk.pen.touch_keys(&notes.uses) }
+    }
+
+    /// A panic is the matter of the order that brought it about.
+    fn attempt(&mut self, order: &Order, full: bool, now: Timestamp) -> Result<Committed, Fail> {
+        let desk = AssertUnwindSafe(|| self.desk.carry_out(order, full, now));
+        catch_unwind(desk).unwrap_or_else(|panic| Err(Fail::Broken(last_words(panic.as_ref()))))
+    }
+
+    /// Undoes everything since the last commit, in the database and in the books.
+    fn start_over(&mut self) -> Result<(), String> {
+        self.desk.pen.roll_back().map_err(|error| error.to_string())?;
+        self.desk.freed.clear();
+        // A sweep that was undone did not happen.
+        let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
+        let books = load::books(&self.desk.pen.conn, swept_at);
+        self.desk.books = books.map_err(|error| error.to_string())?;
+        Ok(())
     }
 
     fn after_commit(&mut self, now: Timestamp, wrote: bool, swept: bool) {
@@ -187,13 +273,12 @@ impl Writer {
     /// A full disk undoes the batch cleanly and is survived; anything else ends the store.
     fn recover(
         &mut self,
-        error: rusqlite::Error,
-        replies: Vec<Reply>,
+        error: &rusqlite::Error,
+        jobs: Vec<Job>,
         notes: Vec<oneshot::Sender<Result<(), Error>>>,
     ) -> Result<(), String> {
         let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
         let undone = self.desk.pen.roll_back();
-        self.desk.freed.clear();
         let survived = full && undone.is_ok() && self.desk.pen.conn.is_autocommit();
         let fault = error.to_string();
         if survived {
@@ -203,16 +288,9 @@ impl Writer {
         }
         // Refusals are undone, too: they may rest on what an order before them seemed to do.
         let why = || if survived { Error::DiskFull } else { Error::Unknown(fault.clone()) };
-        answer(replies.into_iter().map(|(reply, _)| (reply, Err(why()))).collect());
+        jobs.into_iter().for_each(|job| drop(job.reply.send(Err(why()))));
         notes.into_iter().for_each(|reply| drop(reply.send(Err(why()))));
-        if !survived {
-            return Err(fault);
-        }
-        // A sweep that was undone did not happen.
-        let swept_at = Timestamp(self.gauges.swept_at.load(Ordering::Relaxed));
-        let books = load::books(&self.desk.pen.conn, swept_at);
-        self.desk.books = books.map_err(|error| error.to_string())?;
-        Ok(())
+        if survived { self.start_over() } else { Err(fault) }
     }
 
     /// There is no room left at all.
@@ -263,12 +341,5 @@ fn refuse(inbox: &Inbox, gauges: &Gauges, mut rest: Vec<Work>) {
         if rest.is_empty() {
             return;
         }
-    }
-}
-
-fn answer(replies: Vec<Reply>) {
-    for (reply, answer) in replies {
-        // A caller that has gone away will find its answer by its request key.
-        drop(reply.send(answer));
     }
 }

@@ -18,6 +18,7 @@ mod records;
 mod requests;
 mod script;
 mod speech;
+mod sweeps;
 mod tasks;
 mod words;
 mod world;
@@ -180,6 +181,12 @@ macro_rules! conformance {
                     an_untouched_store_passes_its_audit
                     two_seals_at_once_leave_the_audit_whole
                     health_counts_and_ages;
+                sweeps:
+                    an_ended_lease_goes_before_whatever_else_is_due
+                    tenants_take_turns_in_a_small_sweep
+                    what_is_owed_gets_its_share_of_a_sweep
+                    tenants_take_turns_in_what_is_owed
+                    only_a_lease_is_overdue;
                 reads:
                     a_list_shows_what_every_filter_asks_for
                     the_inbox_is_what_waits_for_a_person

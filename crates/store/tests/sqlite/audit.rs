@@ -88,6 +88,8 @@ fn every_column_of_an_entry_is_guarded() {
         "digest = zeroblob(32)",
         "digest = zeroblob(32), payload = NULL, salt = NULL",
         "link = zeroblob(32)",
+        "wrote = zeroblob(32)",
+        "wrote = x''",
         "task = 1, version = 99",
         "version = 98",
     ] {
@@ -127,7 +129,8 @@ fn a_tail_that_was_sealed_cannot_be_cut() {
                SELECT tenant, task, 'coding', link, (SELECT body FROM kept) FROM events e
                WHERE tenant = 1 AND task > 0 AND version =
                  (SELECT max(version) FROM events WHERE tenant = 1 AND task = e.task)";
-    check(&written(), cut, "local", 8);
+    let fault = tampered(&written(), sql(cut)).fault.expect("the seal knows of more");
+    assert!(fault.tenant == "local" && fault.position <= 8, "{fault:?}");
 }
 
 #[test]
@@ -195,4 +198,109 @@ fn an_erased_payload_leaves_the_chain_whole() {
         .expect("it is allowed");
     });
     assert_eq!((erased.fault, erased.entries), (None, 21));
+}
+
+#[test]
+fn the_body_of_a_row_hangs_on_its_entry() {
+    let image = written();
+    let retold = |table: &str, task: u64| {
+        format!(
+            "UPDATE {table} SET body = replace(body, '\"id\":', '\"note\":1,\"id\":')
+             WHERE tenant = 1 AND task = {task}"
+        )
+    };
+    check(&image, &retold("flows", 3), "local", 11);
+    check(&image, &retold("ended", 2), "local", 8);
+    let brief =
+        "UPDATE briefs SET body = replace(body, 'two', 'too') WHERE tenant = 1 AND task = 2";
+    check(&image, brief, "local", 5);
+    let note = "UPDATE checkpoints SET body = replace(body, 'one', 'won') WHERE tenant = 1";
+    check(&image, note, "local", 4);
+    check(&image, "DELETE FROM attempts WHERE tenant = 1 AND task = 2", "local", 8);
+    let forged = "INSERT INTO runs (tenant, task, number, version, body)
+                  SELECT tenant, task, 9, version, body FROM runs WHERE tenant = 1 AND task = 2";
+    check(&image, forged, "local", 8);
+}
+
+#[test]
+fn a_row_without_an_entry_is_found() {
+    let image = written();
+    let forged = "INSERT INTO flows (tenant, task, stage, head, body)
+                  SELECT tenant, 77, stage, zeroblob(32), body FROM flows WHERE tenant = 1 LIMIT 1";
+    check(&image, forged, "local", 0);
+    let brief = "UPDATE briefs SET version = 99 WHERE tenant = 1 AND task = 2";
+    check(&image, brief, "local", 0);
+}
+
+#[test]
+fn an_audit_in_small_parts_finds_what_one_in_one_piece_finds() {
+    let image = written();
+    let disk = image.mount(2);
+    let store = open_on(&disk, options(&clock(), 3)).expect("a sound disk");
+    let whole = audit(&store);
+    let mut parts = 0;
+    let walked = loop {
+        parts += 1;
+        let part = wait(store.audit_part(2)).expect("it can be audited");
+        let health = wait(store.health()).expect("it tells");
+        assert_eq!(health.tampered, None);
+        // Work goes on meanwhile, and a part holds on to nothing.
+        if parts == 3 {
+            done(&store, birth(&local(), new_task("meanwhile")));
+        }
+        if part.ended {
+            break part;
+        }
+    };
+    assert_eq!((walked.entries, walked.seals), (whole.entries + 1, whole.seals));
+    assert!(parts > 10, "only {parts} parts");
+    let again = wait(store.audit_part(2)).expect("it begins anew");
+    assert_eq!((again.entries, again.ended), (2, false));
+    let health = wait(store.health()).expect("it tells");
+    assert_eq!((health.verified_entries, health.audit_age.is_some()), (22, true));
+}
+
+#[test]
+fn what_a_part_finds_is_in_the_health_until_a_whole_round_finds_nothing() {
+    let image = written();
+    let disk = image.mount(2);
+    let store = open_on(&disk, options(&clock(), 3)).expect("a sound disk");
+    let beside = || {
+        let flags = rusqlite::OpenFlags::default();
+        Connection::open_with_flags_and_vfs(disk.path("baton.db"), flags, disk.vfs_name())
+            .expect("it opens")
+    };
+    let change = |from: &str, to: &str| {
+        let sql = "UPDATE flows SET body = replace(body, ?1, ?2) WHERE tenant = 1 AND task = 3";
+        assert_eq!(beside().execute(sql, [from, to]), Ok(1));
+    };
+    change("\"id\":", "\"note\":1,\"id\":");
+    while wait(store.audit_part(4)).expect("it can be audited").fault.is_none() {}
+    let told = || wait(store.health()).expect("it tells").tampered;
+    assert_eq!(told().map(|fault| fault.position), Some(11));
+    change("\"note\":1,\"id\":", "\"id\":");
+    while !wait(store.audit_part(4)).expect("it can be audited").ended {}
+    assert_eq!(told(), None);
+}
+
+#[test]
+fn seals_of_an_earlier_key_hold_and_those_of_a_foreign_one_do_not() {
+    let disk = written().mount(1);
+    let reopened = |byte: u8| {
+        let mut opening = options(&clock(), 2);
+        opening.signing = Some(ed25519_dalek::SigningKey::from_bytes(&[byte; 32]));
+        open_on(&disk, opening).expect("a sound disk")
+    };
+    for byte in [8, 9] {
+        let store = reopened(byte);
+        done(&store, birth(&local(), new_task("under a new key")));
+        wait(store.seal()).expect("a seal");
+        assert_eq!(audit(&store).fault, None, "the keys before it are vouched for");
+    }
+    let flags = rusqlite::OpenFlags::default();
+    let db = Connection::open_with_flags_and_vfs(disk.path("baton.db"), flags, disk.vfs_name());
+    let sql = "UPDATE seal_keys SET vouched = zeroblob(64) WHERE id = 1";
+    db.and_then(|db| db.execute_batch(sql)).expect("whoever has the file may change it");
+    let fault = audit(&reopened(9)).fault.expect("nobody vouches for the first key");
+    assert_eq!(fault.what, "the seal's signature does not hold");
 }

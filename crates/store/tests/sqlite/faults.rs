@@ -167,7 +167,8 @@ impl Day {
             | Error::KeyReused
             | Error::Overloaded
             | Error::CursorExpired { .. }
-            | Error::Read(_) => panic!("{error:?} in {:?}", self.course),
+            | Error::Read(_)
+            | Error::Internal(_) => panic!("{error:?} in {:?}", self.course),
         }
     }
 

@@ -3,6 +3,7 @@
 mod audit;
 mod caller;
 mod cast;
+mod containing;
 mod faults;
 mod full;
 mod kill9;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use baton_store::Store;
 use baton_store::order::Order;
 use baton_store::sqlite::{OpenError, SqliteStore};
+use baton_store::{Store, Verifier};
 use baton_testkit::disk::{Disk, Fault};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -199,6 +199,21 @@ fn each_store_has_a_life_of_its_own_and_keeps_it() {
     let second = names(&other, 2);
     assert_ne!(second.0, first.0);
     assert_ne!(second.1, first.1, "two installations never reap each other");
+}
+
+#[test]
+fn a_wrong_pepper_is_refused_and_the_right_one_opens_still() {
+    let disk = Disk::new(1);
+    let with = |pepper: [u8; 32]| {
+        let mut opening = options(&clock(), 1);
+        opening.pepper = Some(Verifier(pepper));
+        open_on(&disk, opening).map(drop)
+    };
+    with([1; 32]).expect("the first one counts");
+    let refused = with([2; 32]).expect_err("another one does not");
+    assert!(matches!(refused, OpenError::WrongPepper), "{refused:?}");
+    assert!(refused.to_string().contains("pepper"), "{refused}");
+    with([1; 32]).expect("nothing was changed");
 }
 
 #[test]

@@ -1,12 +1,6 @@
 //! A store that met a fault says so to everybody, and takes nothing more.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use baton_domain::command::Command;
-use baton_domain::scene::{Decision, Scene};
-use baton_domain::time::Timestamp;
-use baton_domain::{Refusal, decide};
-use baton_store::{Certainty, Error, Filter, Store};
+use baton_store::{Certainty, Error, Store};
 use baton_testkit::disk::{Disk, Fault};
 
 use crate::cast::{birth, keyed, local, new_task, put, short_project};
@@ -47,38 +41,6 @@ fn after_an_io_error_the_batch_is_unknown_and_the_rest_did_not_happen() {
     drop(store);
     let folds = oracle::check(&disk.image().open().expect("it opens")).expect("it is whole");
     assert_eq!(folds["local"].tasks.len(), 3);
-}
-
-/// Whether the judge is to lose its mind over the next task.
-static BREAKS: AtomicBool = AtomicBool::new(false);
-
-fn breaking(scene: &Scene<'_>, command: &Command, now: Timestamp) -> Result<Decision, Refusal> {
-    assert!(!BREAKS.load(Ordering::Relaxed), "this judge was told to break");
-    decide(scene, command, now)
-}
-
-#[test]
-fn a_judge_that_panics_stops_the_store_and_nobody_waits_for_ever() {
-    let (disk, clock) = (Disk::new(1), clock());
-    let (gate, bell) = Gate::new();
-    let mut opening = options(&clock, 1);
-    opening.bell = bell;
-    opening.judge = breaking;
-    let store = open_on(&disk, opening).expect("a sound disk");
-    done(&store, put(&local(), short_project()));
-    gate.shut_after(&store, birth(&local(), new_task("first")));
-    BREAKS.store(true, Ordering::Relaxed);
-    let poison = store.submit(birth(&local(), new_task("second")));
-    gate.open();
-    let error = wait(poison).expect_err("the judge broke");
-    assert_eq!(error.certainty(), Certainty::Unknown, "{error:?}");
-    let refused = ask(&store, birth(&local(), new_task("third"))).expect_err("it has stopped");
-    assert!(matches!(refused, Error::Stopped(_) | Error::Unknown(_)), "{refused:?}");
-    BREAKS.store(false, Ordering::Relaxed);
-    drop(store);
-    let store = open_on(&disk, options(&clock, 2)).expect("a sound disk");
-    let page = wait(store.tasks(&local(), Filter { count_max: 9, ..Filter::default() }));
-    assert_eq!(page.expect("it reads").rows.len(), 1, "what broke the judge left no trace");
 }
 
 #[test]

@@ -348,6 +348,10 @@ impl Store for Flawed {
         })
     }
 
+    fn audit_part(&self, count_max: usize) -> Answer<'_, Audit> {
+        self.model.audit_part(count_max)
+    }
+
     fn audit(&self) -> Answer<'_, Audit> {
         self.model.audit()
     }

@@ -4,7 +4,7 @@ use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::text::Text;
 use tokio::sync::oneshot;
 
-use super::{Inbox, Job, RESERVED, TENANT_MAX, TURN, WAITING_MAX, Work};
+use super::{BYTES_MAX, BYTES_RESERVED, Inbox, Job, RESERVED, TENANT_MAX, TURN, WAITING_MAX, Work};
 use crate::order::{Actor, Aim, Order};
 use crate::{Certainty, Error};
 
@@ -14,7 +14,7 @@ fn tenant(name: &str) -> TenantId {
 
 fn job(order: Order) -> Job {
     // Nobody listens: the answers are not what is asked here.
-    Job { order, reply: oneshot::channel().0 }
+    Job { bytes: order.bytes(), order, reply: oneshot::channel().0 }
 }
 
 fn order(name: &str, task: u64, command: Command) -> Order {
@@ -129,4 +129,28 @@ fn a_closed_inbox_hands_out_what_waits_and_takes_nothing_more() {
     let (reply, mut answer) = oneshot::channel();
     inbox.push_seals(vec![], reply);
     assert!(answer.try_recv().is_err(), "nobody will answer");
+}
+
+#[test]
+fn few_orders_that_are_large_are_too_much_as_well() {
+    let inbox = Inbox::default();
+    let large = |name: &str, bytes: usize| Job { bytes, ..more_work(name, 1) };
+    inbox.push(large("one", BYTES_MAX / 2)).expect("a tenant may have half of the room");
+    let refused = inbox.push(large("one", 1)).expect_err("and no more");
+    assert!(matches!(refused, Error::Overloaded), "{refused:?}");
+    assert_eq!(refused.certainty(), Certainty::DidNotHappen);
+    inbox.push(large("two", BYTES_MAX / 2 - BYTES_RESERVED)).expect("there is room for another");
+    inbox.push(large("three", 1)).expect_err("what is left is for ends of work");
+    let end = Job { bytes: BYTES_RESERVED, ..end_of_work("three", 1) };
+    inbox.push(end).expect("an end of work finds room");
+    assert_eq!(inbox.take(10).len(), 3);
+    inbox.push(large("one", BYTES_MAX / 2)).expect("what is taken makes room");
+}
+
+#[test]
+fn an_order_is_as_large_as_its_texts() {
+    let reason = |words: &str| Text::new("reason", words).expect("a text");
+    let bytes =
+        |words: &str| order("one", 1, Command::Person(Person::Retry(reason(words)))).bytes();
+    assert!(bytes(&"x".repeat(2_000)) >= bytes("x") + 1_999);
 }

@@ -9,6 +9,9 @@ const SECOND: &str = "CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT";
 const BROKEN: &str =
     "CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT; INSERT INTO nowhere VALUES (1)";
 
+/// The copy before version 2 of a database without entries.
+const COPY: &str = "before-version-2-0707070707070707-0.db";
+
 fn chance() -> Chance {
     Box::new(|bytes| bytes.fill(7))
 }
@@ -62,15 +65,15 @@ fn before_a_migration_one_copy_is_made_and_it_opens_as_before() {
     bring_to(&later, &mut conn, Some(folder.path()), &mut chance()).expect("nothing to do");
     assert_eq!(number(&conn, "PRAGMA user_version"), 3);
     assert_eq!(number(&conn, "SELECT count(*) FROM tenants"), 1, "what was there is there");
-    assert_eq!(names(folder.path()), ["before-version-2.db"], "one copy, and nothing beside it");
-    let mut copy = Connection::open(folder.path().join("before-version-2.db")).expect("a copy");
+    assert_eq!(names(folder.path()), [COPY], "one copy, and nothing beside it");
+    let mut copy = Connection::open(folder.path().join(COPY)).expect("a copy");
     assert_eq!(number(&copy, "PRAGMA user_version"), 1);
     assert_eq!(number(&copy, "SELECT count(*) FROM tenants"), 1);
     bring_to(&MIGRATIONS, &mut copy, None, &mut chance()).expect("the old binary reads it");
 }
 
 #[test]
-fn a_migration_that_fails_is_undone_and_the_first_copy_is_kept() {
+fn a_migration_that_fails_is_undone_and_its_copy_is_kept_while_nothing_happens() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut conn = first(folder.path());
     let broken = [MIGRATIONS[0], BROKEN];
@@ -79,7 +82,7 @@ fn a_migration_that_fails_is_undone_and_the_first_copy_is_kept() {
     assert_eq!(number(&conn, "PRAGMA user_version"), 1);
     let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'later'";
     assert_eq!(number(&conn, sql), 0, "undone");
-    let copy = folder.path().join("before-version-2.db");
+    let copy = folder.path().join(COPY);
     let bytes = std::fs::read(&copy).expect("the copy");
     bring_to(&MIGRATIONS, &mut conn, Some(folder.path()), &mut chance()).expect("as before");
     bring_to(&[MIGRATIONS[0], SECOND], &mut conn, Some(folder.path()), &mut chance())
@@ -110,4 +113,21 @@ fn a_copy_that_cannot_be_made_stops_the_migration() {
     let refused = bring_to(&[MIGRATIONS[0], SECOND], &mut conn, Some(&nowhere), &mut chance());
     assert!(matches!(refused, Err(OpenError::Backup(..))), "{refused:?}");
     assert_eq!(number(&conn, "PRAGMA user_version"), 1);
+}
+
+#[test]
+fn a_later_try_has_a_copy_of_its_own_and_few_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut conn = first(folder.path());
+    for position in 1..6 {
+        let failed =
+            bring_to(&[MIGRATIONS[0], BROKEN], &mut conn, Some(folder.path()), &mut chance());
+        assert!(matches!(failed, Err(OpenError::Migration(2, _))), "{failed:?}");
+        let sql = "INSERT INTO events
+                   (tenant, position, task, version, at, principal, actor, wrote, link)
+                   VALUES (1, ?1, 0, ?1, 0, 'ann', '{}', x'', x'')";
+        conn.execute(sql, [position]).expect("work goes on with the old version");
+    }
+    let kept = [2, 3, 4].map(|at| format!("before-version-2-0707070707070707-{at}.db"));
+    assert_eq!(names(folder.path()), kept);
 }

@@ -25,6 +25,7 @@ CREATE TABLE briefs (
     task    INTEGER NOT NULL,
     project TEXT NOT NULL,
     parent  INTEGER,
+    version INTEGER NOT NULL, -- of the entry that wrote it
     body    TEXT NOT NULL,
     PRIMARY KEY (tenant, task)
 ) STRICT, WITHOUT ROWID;
@@ -138,6 +139,7 @@ CREATE TABLE events (
     salt      BLOB,
     payload   TEXT,
     digest    BLOB, -- only once the payload is erased
+    wrote     BLOB NOT NULL, -- salted digests of the rows that came with it
     link      BLOB NOT NULL,
     PRIMARY KEY (tenant, position)
 ) STRICT, WITHOUT ROWID;
@@ -151,6 +153,13 @@ CREATE TABLE seals (
     signature BLOB NOT NULL,
     PRIMARY KEY (tenant, up_to)
 ) STRICT, WITHOUT ROWID;
+
+-- Keys that signed seals; the present one vouches for those before it.
+CREATE TABLE seal_keys (
+    id      INTEGER PRIMARY KEY,
+    key     BLOB NOT NULL UNIQUE,
+    vouched BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE requests (
     tenant      INTEGER NOT NULL,
@@ -187,7 +196,7 @@ CREATE TRIGGER events_are_final BEFORE UPDATE ON events
 WHEN OLD.digest IS NOT NULL OR NEW.payload IS NOT NULL OR NEW.salt IS NOT NULL OR NEW.digest IS NULL
   OR NEW.tenant <> OLD.tenant OR NEW.position <> OLD.position OR NEW.task <> OLD.task
   OR NEW.version <> OLD.version OR NEW.at <> OLD.at OR NEW.principal <> OLD.principal
-  OR NEW.actor <> OLD.actor OR NEW.link <> OLD.link
+  OR NEW.actor <> OLD.actor OR NEW.wrote <> OLD.wrote OR NEW.link <> OLD.link
 BEGIN SELECT RAISE (ABORT, 'an entry never changes'); END;
 CREATE TRIGGER events_are_kept BEFORE DELETE ON events
 WHEN OLD.position > (SELECT floor FROM tenants WHERE id = OLD.tenant)
