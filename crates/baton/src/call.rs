@@ -151,6 +151,12 @@ impl Call {
         Some(Request { key, fingerprint: self.fingerprint })
     }
 
+    /// How far the events of the caller's tenant are.
+    pub async fn as_of(&self) -> Result<Cursor, Problem> {
+        let first = self.engine.entries(&self.caller.tenant, Cursor::start(), 1).await?;
+        Ok(self.cursor(first.as_of))
+    }
+
     /// Carries out commands on a task.
     pub async fn on_task(&self, id: TaskId, commands: Vec<Command>) -> Result<Done, Problem> {
         self.submit(Aim::Task(id, commands)).await

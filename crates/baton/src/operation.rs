@@ -208,9 +208,12 @@ async fn perform<O: Operation>(arguments: Value, call: Arc<Call>) -> Result<Repl
     let answered = operation.perform(&call).await?;
     let mut body = serde_json::to_value(&answered.value)
         .map_err(|error| Problem::new("internal", error.to_string()))?;
-    if let Some(cursor) = answered.as_of {
-        body["as_of"] = Position(cursor).to_string().into();
-    }
+    let as_of = match answered.as_of {
+        Some(cursor) => cursor,
+        // What leaves no entry, like a renewal, is told beside how far the events are.
+        None => call.as_of().await?,
+    };
+    body["as_of"] = Position(as_of).to_string().into();
     if let Some(at) = answered.at {
         body["at"] = When(at).to_string().into();
     }
