@@ -156,11 +156,12 @@ fn trusted(folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
 }
 
 fn refused(error: &backup::Error) -> Failure {
+    let in_use = matches!(error, backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)));
     let problem = |code: &str| Problem::new(code, error.to_string());
-    match error {
+    let mut failure: Failure = match error {
         backup::Error::Exists(_) => problem("malformed"),
         backup::Error::NoDatabase(_) => problem("not_found").next("baton doctor"),
-        backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)) => {
+        backup::Error::Open(_) if in_use => {
             problem("held").next("stop `baton serve`, then run this again")
         }
         backup::Error::Open(_) | backup::Error::Damaged(_) | backup::Error::Io(..) => {
@@ -168,7 +169,12 @@ fn refused(error: &backup::Error) -> Failure {
         }
         backup::Error::Fault { .. } => problem("internal").next("baton audit verify"),
     }
-    .into()
+    .into();
+    if in_use {
+        // The code is that of a run in other hands; here it is the folder.
+        failure.body["title"] = "The data folder is in use".into();
+    }
+    failure
 }
 
 fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
@@ -259,5 +265,22 @@ pub(super) fn tell(session: &mut Session<'_>, body: &Value, text: &str) {
     match session.globals.output {
         Output::Text => session.say(&render::clean::lines(text)),
         Output::Json | Output::JsonLines => session.say(&render::json(body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_store::chain::{Audit, Fault};
+
+    use super::verdict;
+
+    #[test]
+    fn the_first_wrong_thing_is_named_with_its_place() {
+        let what = "the payload was changed";
+        let fault = Some(Fault { tenant: "local".into(), position: 7, what });
+        let (body, text) = verdict(&Audit { entries: 6, seals: 1, fault }, true);
+        assert_eq!((&body["fault"]["position"], &body["entries"]), (&7.into(), &6.into()));
+        let first = text.lines().next();
+        assert_eq!(first, Some("wrong: the payload was changed, in tenant local at position 7"));
     }
 }
