@@ -116,11 +116,20 @@ impl Listener {
     ///
     /// Nothing is lost if it is dropped half-way.
     pub async fn heard(&mut self) -> Result<(), Error> {
+        let pause = self.changes.pause();
+        tokio::select! {
+            biased;
+            rung = self.rung() => rung,
+            () = sleep(pause) => Ok(()),
+        }
+    }
+
+    /// The same for whoever has a pace of its own at which it looks without having heard anything.
+    pub async fn rung(&mut self) -> Result<(), Error> {
         tokio::select! {
             biased;
             _ = self.closed.wait_for(|closed| *closed) => Err(closing()),
             rung = self.rung.changed() => rung.map_err(|_| closing()),
-            () = sleep(self.changes.pause()) => Ok(()),
         }
     }
 }

@@ -158,26 +158,26 @@ impl Feeder {
         }
     }
 
-    /// Waits for a reason to look again, and says meanwhile that somebody is here.
+    /// Waits for a reason to look again. Where nothing happens, it says now and then that somebody
+    /// is here, and looks then, too: a ring may be lost, and other servers do not ring here.
     async fn wait(
         &self,
         listener: &mut Listener,
         mut comment: Pin<&mut tokio::time::Sleep>,
     ) -> Result<(), Option<Problem>> {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.sender.closed() => return Err(None),
-                heard = listener.heard() => {
-                    heard.map_err(|error| Some(error.into()))?;
-                    // More may come at once: one look for all of it.
-                    sleep(self.limits.gather).await;
-                    return Ok(());
-                }
-                () = &mut comment => {
-                    self.send(Bytes::from_static(COMMENT)).await?;
-                    comment.set(sleep(self.limits.comment));
-                }
+        tokio::select! {
+            biased;
+            () = self.sender.closed() => Err(None),
+            rung = listener.rung() => {
+                rung.map_err(|error| Some(error.into()))?;
+                // More may come at once: one look for all of it.
+                sleep(self.limits.gather).await;
+                Ok(())
+            }
+            () = &mut comment => {
+                self.send(Bytes::from_static(COMMENT)).await?;
+                comment.set(sleep(self.limits.comment));
+                Ok(())
             }
         }
     }
