@@ -199,7 +199,10 @@ impl Entry {
         if !violations.is_empty() {
             return Err(Problem::invalid(violations));
         }
-        (self.perform)(arguments, call).await
+        let performed = (self.perform)(arguments, Arc::clone(&call)).await;
+        // What was committed stays so, even if the answer to it could not be put together.
+        performed
+            .map_err(|problem| if call.has_committed() { problem.after_all() } else { problem })
     }
 }
 
@@ -209,11 +212,14 @@ async fn perform<O: Operation>(arguments: Value, call: Arc<Call>) -> Result<Repl
     let mut body = serde_json::to_value(&answered.value)
         .map_err(|error| Problem::new("internal", error.to_string()))?;
     let as_of = match answered.as_of {
-        Some(cursor) => cursor,
-        // What leaves no entry, like a renewal, is told beside how far the events are.
-        None => call.as_of().await?,
+        Some(cursor) => Some(cursor),
+        // What leaves no entry, like a renewal, is told beside how far the events are; a store that
+        // cannot tell takes nothing back of what was done.
+        None => call.as_of().await.ok(),
     };
-    body["as_of"] = Position(as_of).to_string().into();
+    if let Some(as_of) = as_of {
+        body["as_of"] = Position(as_of).to_string().into();
+    }
     if let Some(at) = answered.at {
         body["at"] = When(at).to_string().into();
     }
@@ -256,6 +262,18 @@ impl About {
     #[must_use]
     pub fn success(&self) -> u16 {
         if self.method == Method::Post && self.hints == Hints::ADDS { 201 } else { 200 }
+    }
+
+    /// Whether it may be bound to a version of the task that it changes.
+    #[must_use]
+    pub fn takes_version(&self) -> bool {
+        let of_one = self.placeholders().any(|name| name == "task" || name == "run");
+        let bound = match self.speaker {
+            Speaker::Person | Speaker::Agent => true,
+            // What a supervisor saw is so, whatever else has changed.
+            Speaker::Anyone | Speaker::Supervisor => false,
+        };
+        self.changes() && of_one && bound
     }
 
     /// Whether it changes anything.

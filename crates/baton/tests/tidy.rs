@@ -19,7 +19,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("log", &[]),
     ("tokens", &["chance"]),
     ("metrics", &[]),
-    ("waiters", &["metrics"]),
+    ("waiters", &["changes", "metrics"]),
     ("changes", &[]),
     ("health", &[]),
     ("engine", &["chance", "changes", "clock", "health", "metrics", "tokens", "waiters"]),

@@ -159,13 +159,16 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verifier(pub [u8; 32]);
 
-/// Something became claimable. A hint: it may be lost, and the asker looks for itself.
+/// Something became claimable, or can be read. A hint: it may be lost, and the asker looks for
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freed {
     /// A run joined this lane.
     Lane(TenantId, Lane),
     /// Pools of the tenant have room again, or time or a person opened them.
     Pools(TenantId),
+    /// Entries of the tenant were added, whether or not whoever asked for them is still there.
+    Entries(TenantId),
 }
 
 /// Who is told what became claimable: after it is committed, and before the order that made it so is

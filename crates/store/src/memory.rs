@@ -28,7 +28,7 @@ use crate::read::{
     Stats, TaskRow, Told, begin,
 };
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error, Store};
+use crate::{Answer, Bell, Clock, Error, Freed, Store};
 use tenant::{Kept, Tenant};
 use turn::Turn;
 
@@ -89,10 +89,21 @@ impl MemoryStore {
             let now = self.clock.now();
             Turn { judge: self.judge, now, state: &mut state, freed: &mut freed }.carry_out(order)
         };
+        if let Ok(committed) = &answer {
+            freed.extend(self.written_of(order, committed).into_iter().map(Freed::Entries));
+        }
         if !freed.is_empty() {
             (self.bell)(&freed);
         }
         answer
+    }
+
+    /// Whose entries an order added to; a sweep does not say, so everybody may look.
+    fn written_of(&self, order: &Order, committed: &Committed) -> Vec<TenantId> {
+        let swept = committed.swept.due + committed.swept.reactions > 0;
+        let own = committed.position.filter(|_| !committed.replayed).map(|_| order.tenant.clone());
+        let all = swept.then(|| self.lock().tenants.keys().cloned().collect::<Vec<_>>());
+        all.into_iter().flatten().chain(own).collect()
     }
 
     /// Reads something of a tenant; one that nobody knows is an empty one.

@@ -20,7 +20,7 @@ record! {
         name: KeyName,
         /// Who will call with it; without it, the caller.
         principal: Option<PrincipalId>,
-        /// What sort of caller that is; without it, an agent.
+        /// What sort of caller that is; without it an agent, or what the caller is if it is the caller.
         kind: Option<Kind>,
         /// What it allows: scopes such as run:work, or read, agent, worker or all. Never more than the caller may.
         scopes: BTreeSet<Line>,
@@ -109,11 +109,16 @@ impl Operation for Create {
     type Answer = KeyView;
 
     async fn perform(self, call: &Call) -> Result<Answered<KeyView>, Problem> {
-        let principal = self.principal.unwrap_or_else(|| call.caller().principal.clone());
+        let caller = call.caller();
+        // A key for oneself is a key of one's own sort.
+        let (principal, kind) = match self.principal {
+            Some(principal) if principal != caller.principal => (principal, Kind::Agent),
+            Some(_) | None => (caller.principal.clone(), caller.kind),
+        };
         let wish = KeyWish {
             name: self.name,
             principal,
-            kind: self.kind.unwrap_or(Kind::Agent),
+            kind: self.kind.unwrap_or(kind),
             scopes: self.scopes.iter().map(ToString::to_string).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };

@@ -88,6 +88,7 @@ impl Operation for Start {
             ..NewTask::new(project.id.clone(), creator, self.title)
         };
         let claimed = call.engine().start(wish, task).await?;
+        call.note_commit();
         claim::answered(call, &claimed).await
     }
 }
