@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{KeyName, PrincipalId, TenantId};
@@ -24,6 +23,7 @@ use crate::engine::Engine;
 use crate::tokens::KeyToken;
 use crate::tokens::key::{Shown, mint_id};
 use cache::{Cache, Known};
+use watched::Watched;
 
 pub use force::{ForceGuard, RateLimited};
 pub use scopes::{Preset, grant};
@@ -31,15 +31,13 @@ pub use scopes::{Preset, grant};
 mod cache;
 mod force;
 mod scopes;
+mod watched;
 
 /// How long a key lives if nobody says.
 pub const LIFETIME: Millis = Millis::hours(24 * 90);
 /// How long the secret before opens a key after an exchange, if nobody says.
 pub const OVERLAP: Millis = Millis::hours(24);
 
-/// How often a watched caller is looked at: whatever ended is told within this time, even after the
-/// machine was suspended.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a key is read again because keys changed while it was read.
 const READS_MAX: usize = 3;
 /// What no secret is recognised by.
@@ -115,6 +113,7 @@ pub struct Identity {
     known: &'static [Scope],
     cache: Mutex<Cache>,
     forces: ForceGuard,
+    watched: Watched,
     /// Counts changes of keys. A wake-up carries no data: whoever is woken looks for itself.
     changes: watch::Sender<u64>,
 }
@@ -124,7 +123,8 @@ impl Identity {
     #[must_use]
     pub fn new(engine: Arc<Engine>, chance: Arc<dyn Chance>, known: &'static [Scope]) -> Self {
         let (cache, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self { engine, chance, known, cache, forces: ForceGuard::default(), changes }
+        let (forces, watched) = (ForceGuard::default(), Watched::default());
+        Self { engine, chance, known, cache, forces, watched, changes }
     }
 
     /// The engine that keeps the keys, and everything else.
@@ -173,18 +173,9 @@ impl Identity {
     ) -> impl Future<Output = ()> + Send + 'static + use<> {
         let (this, proof) = (Arc::clone(self), caller.key.clone().zip(caller.shown));
         async move {
-            let Some((id, shown)) = proof else { return pending().await };
-            let mut changes = this.changes.subscribe();
-            loop {
-                changes.mark_unchanged();
-                // What cannot be read is not known to have ended; it is asked again in a moment.
-                if let Ok(known) = this.look_up(&id).await
-                    && !opens(known.as_deref(), &shown, this.engine.now())
-                {
-                    return;
-                }
-                // The identity is alive, and so is its sender: only a change or the time ends this.
-                drop(tokio::time::timeout(LOOK_EVERY, changes.changed()).await);
+            match proof {
+                Some((id, shown)) => watched::is_over(this, id, shown).await,
+                None => pending().await,
             }
         }
     }
