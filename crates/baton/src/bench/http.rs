@@ -144,7 +144,7 @@ async fn prepare(server: &Server) -> Result<String, Failure> {
 async fn reading_key(server: &Server, number: u64) -> Result<String, Failure> {
     let mut wire = server.connect().await?;
     let (key, name) = (format!("key-{}", wire.number()), format!("reader-{number}"));
-    let body = json!({ "name": name, "scopes": ["read"] });
+    let body = json!({ "name": name, "principal": name, "scopes": ["read"] });
     let answer = wire.ask("POST", "/v1/keys", &key, None, &body).await?;
     Ok(answer["key"].as_str().unwrap_or_default().to_owned())
 }
