@@ -77,7 +77,9 @@ impl Call {
 
     /// Whether the caller may ask this, and has said what it takes to.
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
-        if !self.caller.may(&about.scope()) {
+        // A leaked key may end itself, whatever else it allows: whoever finds it can do so.
+        let own = about.verb == "revoke-self";
+        if !own && !self.caller.may(&about.scope()) {
             let detail = format!("the key does not have the scope {}", about.scope());
             return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
         }
@@ -149,6 +151,14 @@ impl Call {
     pub fn request(&self) -> Option<Request> {
         let key = self.envelope.request_key.clone()?;
         Some(Request { key, fingerprint: self.fingerprint })
+    }
+
+    /// Whether this request was carried out before: its answer is known, and nothing will happen.
+    pub async fn is_repeated(&self) -> Result<bool, Problem> {
+        let Some(request) = self.request() else { return Ok(false) };
+        let Caller { tenant, principal, .. } = &self.caller;
+        let before = self.engine.asked_before(tenant, principal, request.key.as_str()).await?;
+        Ok(before == Some(request.fingerprint))
     }
 
     /// How far the events of the caller's tenant are.

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_domain::Refusal;
 use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyCommand, KeyId, Kind, NewKey, Verifier};
-use baton_domain::scope::Scope;
+use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
-use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request};
+use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request, Tenants};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ pub const LIFETIME: Millis = Millis::hours(24 * 90);
 /// How long the secret before opens a key after an exchange, if nobody says.
 pub const OVERLAP: Millis = Millis::hours(24);
 
+/// What the operator may do.
+const TENANTS: Scope = Scope::of("tenant", Level::Admin);
 /// How often a key is read again because keys changed while it was read.
 const READS_MAX: usize = 3;
 /// What no secret is recognised by.
@@ -206,11 +208,7 @@ impl Identity {
     /// Lets a new tenant in, or one whose keys have all ended: makes a key of its owner that may do
     /// everything. Only the operator may.
     pub async fn found(&self, by: &Caller, tenant: &TenantId, how: How) -> Result<Made, Error> {
-        if authority(by)?.is_some() {
-            return Err(
-                Refusal::BeyondKey { why: "only the operator lets tenants in".into() }.into()
-            );
-        }
+        operates(by)?;
         let wish = KeyWish {
             name: KeyName::new("owner")?,
             principal: owner(),
@@ -220,6 +218,17 @@ impl Identity {
         };
         let (scopes, expires_at) = (Preset::All.expand(self.known), self.engine.now() + LIFETIME);
         self.make(tenant, by, how, Draft { wish, scopes, by: None, expires_at, first: true }).await
+    }
+
+    /// The tenants after this one. Only the operator sees them.
+    pub async fn tenants(
+        &self,
+        by: &Caller,
+        after: Option<TenantId>,
+        count_max: usize,
+    ) -> Result<Tenants, Error> {
+        operates(by)?;
+        self.engine.tenants(after, count_max).await
     }
 
     /// Exchanges the secret of a key; the one before opens it for a while yet.
@@ -381,6 +390,16 @@ fn authority(by: &Caller) -> Result<Option<KeyId>, Error> {
             Err(Refusal::BeyondKey { why: "the caller has no key".into() }.into())
         }
     }
+}
+
+/// Whether somebody is the operator: a person of the local tenant who may administer tenants, over
+/// the socket or with a key.
+fn operates(by: &Caller) -> Result<(), Error> {
+    if by.tenant == local() && by.kind == Kind::Person && by.may(&TENANTS) {
+        return Ok(());
+    }
+    let why = "only a person of the local tenant with the scope tenant:admin sees to tenants";
+    Err(Refusal::BeyondKey { why: why.into() }.into())
 }
 
 fn order(tenant: &TenantId, by: &Caller, how: How, command: KeyCommand) -> Order {

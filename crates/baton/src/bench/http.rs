@@ -29,8 +29,8 @@ const IDLE_READERS: u64 = 900;
 /// Readers that show the same key: fewer than one key may have.
 const READERS_PER_KEY: u64 = 50;
 
-/// How long the idle readers are watched.
-const WATCHED: Duration = Duration::from_secs(10);
+/// How long the idle readers are watched: they say twice that they are there.
+const WATCHED: Duration = Duration::from_secs(30);
 
 /// A server in a process of its own.
 struct Server {
