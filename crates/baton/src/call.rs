@@ -81,7 +81,9 @@ impl Call {
 
     /// Whether the caller may ask this, and has said what it takes to.
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
-        if !self.caller.may(&about.scope()) {
+        // A leaked key may end itself, whatever else it allows: whoever finds it can do so.
+        let own = about.verb == "revoke-self";
+        if !own && !self.caller.may(&about.scope()) {
             let detail = format!("the key does not have the scope {}", about.scope());
             return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
         }
@@ -168,6 +170,14 @@ impl Call {
     #[must_use]
     pub fn has_committed(&self) -> bool {
         self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Whether this request was carried out before: its answer is known, and nothing will happen.
+    pub async fn is_repeated(&self) -> Result<bool, Problem> {
+        let Some(request) = self.request() else { return Ok(false) };
+        let Caller { tenant, principal, .. } = &self.caller;
+        let before = self.engine.asked_before(tenant, principal, request.key.as_str()).await?;
+        Ok(before == Some(request.fingerprint))
     }
 
     /// How far the events of the caller's tenant are.

@@ -49,6 +49,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "problem",
             "shape",
             "surface",
+            "surroundings",
             "tokens",
         ],
     ),

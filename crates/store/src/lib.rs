@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
@@ -33,7 +33,7 @@ pub use keys::{KeyFound, KeyRow};
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
 pub use read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Told,
+    Stats, TaskRow, Tenants, Told,
 };
 pub use ruling::Judge;
 
@@ -135,6 +135,17 @@ pub trait Store: Send + Sync {
         after: Option<KeyId>,
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>>;
+
+    /// The tenants after this one, in the order of their names, whoever asks.
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants>;
+
+    /// What a request under this key was for, if one was carried out and is still remembered.
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>>;
 
     /// Notes when keys were last used. No history is kept of it, and on a full disk it is dropped.
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()>;

@@ -26,8 +26,11 @@ use crate::clock::Stopwatch;
 /// Readers that hear nothing.
 const IDLE_READERS: u64 = 900;
 
-/// How long the idle readers are watched.
-const WATCHED: Duration = Duration::from_secs(10);
+/// Readers that show the same key: fewer than one key may have.
+const READERS_PER_KEY: u64 = 50;
+
+/// How long the idle readers are watched: they say twice that they are there.
+const WATCHED: Duration = Duration::from_secs(30);
 
 /// A server in a process of its own.
 struct Server {
@@ -137,14 +140,28 @@ async fn prepare(server: &Server) -> Result<String, Failure> {
     Ok(answer["as_of"].as_str().unwrap_or_default().to_owned())
 }
 
+/// A key that may read.
+async fn reading_key(server: &Server, number: u64) -> Result<String, Failure> {
+    let mut wire = server.connect().await?;
+    let (key, name) = (format!("key-{}", wire.number()), format!("reader-{number}"));
+    let body = json!({ "name": name, "principal": name, "scopes": ["read"] });
+    let answer = wire.ask("POST", "/v1/keys", &key, None, &body).await?;
+    Ok(answer["key"].as_str().unwrap_or_default().to_owned())
+}
+
 /// Many who listen and hear nothing: what they hold and what they cost.
 async fn idle_readers(server: &Server, table: &mut Table<'_>) -> Result<(), Failure> {
+    let mut bearers = vec![];
+    for number in 0..IDLE_READERS.div_ceil(READERS_PER_KEY) {
+        bearers.push(reading_key(server, number).await?);
+    }
     // Asking for what is so changes nothing, and tells how far the events are.
     let after = prepare(server).await?;
     let before = server.rss_kilobytes();
     let mut readers = vec![];
-    for _ in 0..IDLE_READERS {
-        readers.push(server.connect().await?.listen(&after).await?);
+    for bearer in bearers.iter().cycle().zip(0..IDLE_READERS).map(|(bearer, _)| bearer) {
+        let wire = Wire::connect(&server.address, bearer).await?;
+        readers.push(wire.listen(&after).await?);
     }
     let began = server.cpu_micros();
     sleep(WATCHED).await;

@@ -60,6 +60,12 @@ record! {
         reason: Reason,
     }
 
+    /// The key that is shown, to open nothing any more.
+    pub struct RevokeSelf {
+        /// Why.
+        reason: Reason,
+    }
+
     /// A key that was revoked.
     pub struct RevokedView {
         /// Which key.
@@ -192,6 +198,32 @@ impl Operation for Revoke {
         let identity = call.identity();
         let revoked = identity.revoke(call.caller(), call.how(), &self.key, self.reason).await?;
         Ok(call.done(RevokedView { id: self.key }, &revoked))
+    }
+}
+
+impl Operation for RevokeSelf {
+    const ABOUT: About = About {
+        noun: "key",
+        verb: "revoke-self",
+        summary: "Revoke the key that you show, whatever it allows, and all that were made with it",
+        method: Method::Post,
+        path: "/v1/keys/self/revoke",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::ENDS,
+        columns: &["id"],
+    };
+
+    type Answer = RevokedView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RevokedView>, Problem> {
+        let Some(key) = call.caller().key.clone() else {
+            let detail = "the caller has shown no key";
+            return Err(Problem::new("malformed", detail).next("baton key revoke"));
+        };
+        let identity = call.identity();
+        let revoked = identity.revoke(call.caller(), call.how(), &key, self.reason).await?;
+        Ok(call.done(RevokedView { id: key }, &revoked))
     }
 }
 
