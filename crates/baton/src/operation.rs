@@ -199,7 +199,8 @@ impl Entry {
         if !violations.is_empty() {
             return Err(Problem::invalid(violations));
         }
-        (self.perform)(arguments, call).await
+        let named = arguments.clone();
+        (self.perform)(arguments, call).await.map_err(|problem| problem.about(&named))
     }
 }
 

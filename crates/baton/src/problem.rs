@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use crate::shape::Violation;
 
 mod codes;
+mod naming;
 
 pub use codes::{CODES, Code};
+
+use naming::Named;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
@@ -20,6 +23,7 @@ pub struct Problem {
     certainty: &'static str,
     violations: Vec<Violation>,
     more: Vec<(&'static str, Value)>,
+    named: Named,
 }
 
 impl Problem {
@@ -33,6 +37,7 @@ impl Problem {
             certainty: "did_not_happen",
             violations: vec![],
             more: vec![],
+            named: Named::default(),
         }
     }
 
@@ -63,6 +68,19 @@ impl Problem {
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.more.push((name, value.into()));
+        self
+    }
+
+    /// What the request was about, so that the sentence and the next step can name it. All of it
+    /// comes from the caller: a foreign thing still looks like a missing one.
+    #[must_use]
+    pub fn about(mut self, arguments: &Value) -> Self {
+        self.named = Named::of(arguments);
+        if self.code.word == "not_found"
+            && let Some(sentence) = self.named.missing()
+        {
+            self.detail = sentence;
+        }
         self
     }
 
@@ -104,7 +122,7 @@ impl Problem {
         });
         let mut next = self.next.clone();
         if next.is_empty() {
-            next.extend(self.code.next.map(str::to_owned));
+            next.extend(self.code.next.map(|step| self.named.fill(step, &self.more)));
         }
         if !next.is_empty() {
             body["next"] = json!(next);

@@ -19,7 +19,6 @@ pub(super) fn tree() -> Command {
         .after_help("Without a command: what needs you, and what to do next.")
         .infer_subcommands(false)
         .infer_long_args(false)
-        .disable_help_subcommand(true)
         .args(globals::arguments());
     for alias in ALIASES {
         if let Some(entry) = alias.entry() {
@@ -27,9 +26,11 @@ pub(super) fn tree() -> Command {
         }
     }
     for noun in nouns() {
-        let about = format!("Everything about a {noun}: see baton {noun} --help");
         // An everyday command may have the name of a noun: then it takes the noun's verbs, too.
         let existing = root.find_subcommand(noun).cloned();
+        let verbs = operations::all().iter().filter(|entry| entry.about.noun == noun);
+        let words: Vec<_> = verbs.clone().map(|entry| entry.about.verb).collect();
+        let about = format!("{noun}: {}", words.join(", "));
         let command = match existing {
             Some(command) => {
                 command.args_conflicts_with_subcommands(true).subcommand_negates_reqs(true)
@@ -39,7 +40,6 @@ pub(super) fn tree() -> Command {
                 .arg_required_else_help(true)
                 .subcommand_required(true),
         };
-        let verbs = operations::all().iter().filter(|entry| entry.about.noun == noun);
         let command = command.disable_help_subcommand(true).subcommands(verbs.map(verb));
         root = match root.find_subcommand(noun) {
             Some(_) => root.mut_subcommand(noun, |_| command),

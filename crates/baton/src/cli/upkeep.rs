@@ -64,7 +64,7 @@ pub(super) fn commands() -> Vec<Command> {
         completions::command(),
         completions::words_command(),
         Command::new("demo")
-            .about("Play a short story against a temporary store and leave nothing behind"),
+            .about("Play a short story with a server of its own, and leave nothing behind"),
         bench_command(),
     ]
 }
@@ -107,7 +107,8 @@ pub(super) async fn dispatch(
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {
-            demo::run(&mut session.streams.out).await.map(|()| 0).map_err(|error| broke(&error))
+            let told = demo::run(&mut session.streams.out).await;
+            told.map(|end| end.exit()).map_err(|error| broke(&error))
         }
         "bench" => measure(session, asked).await,
         _ => Ok(super::USAGE),
@@ -241,7 +242,7 @@ fn verdict(audit: &Audit, signed: bool) -> (Value, String) {
         None => {
             let unsigned = "Seals were not checked: there is no seal.key here.\n";
             let text = format!(
-                "{} entries and {} seals hold.\n{}",
+                "History is whole: {} entries and {} seals hold.\n{}",
                 audit.entries,
                 audit.seals,
                 if signed { "" } else { unsigned }
