@@ -253,6 +253,7 @@ impl Session<'_> {
         arguments: serde_json::Map<String, Value>,
     ) -> Result<Value, Failure> {
         let client = self.globals.client(self.around)?;
+        let named = Value::Object(arguments.clone());
         let mut asked = Asked::new(&entry.about, arguments)?;
         asked.if_match = self.globals.if_match;
         if entry.about.changes() {
@@ -260,7 +261,11 @@ impl Session<'_> {
             asked.request_key = Some(said.unwrap_or_else(|| client.mint_key()));
             self.sent.replace(asked.request_key.clone());
         }
-        client.ask(&asked).await
+        client.ask(&asked).await.map_err(|failure| {
+            // People are told by name what is not there; programs get the answer as it is.
+            let for_people = self.globals.output == Output::Text && failure.code() == "not_found";
+            if for_people { Problem::missing(&named).into() } else { failure }
+        })
     }
 
     fn print(&mut self, body: &Value, entry: &Entry, columns: &[&str]) {

@@ -71,16 +71,22 @@ impl Problem {
         self
     }
 
-    /// What the request was about, so that the sentence and the next step can name it. All of it
-    /// comes from the caller: a foreign thing still looks like a missing one.
+    /// That something of what a request named is not there, for whoever made the request. A server
+    /// never says it so: its answer is the same to the last byte, whatever was asked for.
+    #[must_use]
+    pub fn missing(arguments: &Value) -> Self {
+        let (mut problem, named) = (Self::not_found(), Named::of(arguments));
+        if let Some(sentence) = named.missing() {
+            problem.detail = sentence;
+            problem.next.extend(named.list().map(str::to_owned));
+        }
+        problem
+    }
+
+    /// What the request was about, so that the next step can name it.
     #[must_use]
     pub fn about(mut self, arguments: &Value) -> Self {
         self.named = Named::of(arguments);
-        if self.code.word == "not_found"
-            && let Some(sentence) = self.named.missing()
-        {
-            self.detail = sentence;
-        }
         self
     }
 
@@ -151,7 +157,7 @@ impl From<Refusal> for Problem {
                 None => problem.with("pool", pool),
             },
             Refusal::DependencyOpen { on } | Refusal::Cycle { on } => {
-                problem.next(format!("baton task explain {on}")).with("task", on.to_string())
+                problem.next(format!("baton explain {on}")).with("task", on.to_string())
             }
             Refusal::RunChanged { live: Some(live) } => problem.with("live", live.to_string()),
             Refusal::VersionChanged { version } => problem.with("version", version),

@@ -49,7 +49,7 @@ pub(super) fn answer(
     let around = shape.fields().iter().filter(|field| {
         field.name != name
             && !["next", "more"].contains(&field.name)
-            && body.get(field.name).is_some()
+            && body.get(field.name).is_some_and(|value| !is_whole(field.name, value))
     });
     let mut fields = vec![];
     for field in around {
@@ -138,7 +138,8 @@ fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &C
         Depth::Whole => {
             let rest = shape.fields().iter().filter(|field| !columns.contains(&field.name));
             let mut inner = vec![];
-            for field in rest.filter(|field| body.get(field.name).is_some()) {
+            let told = |name: &str| body.get(name).is_some_and(|value| !is_whole(name, value));
+            for field in rest.filter(|field| told(field.name)) {
                 // What has parts comes after what has none.
                 let has_parts = matches!(field.shape, Shape::Record(_));
                 let into = if has_parts { &mut inner } else { &mut first };
@@ -147,6 +148,12 @@ fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &C
             written(first.into_iter().chain(inner).chain(beside).collect())
         }
     }
+}
+
+/// Whether it only says that nothing was left out.
+fn is_whole(name: &str, value: &Value) -> bool {
+    let counts = name == "more" || name == "dropped" || name.ends_with("_dropped");
+    counts && (*value == false || *value == 0)
 }
 
 /// A value in a line without a head. What a word means is clear from the word; a number, a yes and

@@ -159,10 +159,10 @@ fn trusted(folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
 fn refused(error: &backup::Error) -> Failure {
     let problem = |code: &str| Problem::new(code, error.to_string());
     match error {
-        backup::Error::Exists(_) => problem("malformed"),
+        backup::Error::Exists(_) => problem("name_taken"),
         backup::Error::NoDatabase(_) => problem("not_found").next("baton doctor"),
         backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)) => {
-            problem("held").next("stop `baton serve`, then run this again")
+            problem("in_use").next("stop `baton serve`, then run this again")
         }
         backup::Error::Open(_) | backup::Error::Damaged(_) | backup::Error::Io(..) => {
             problem("internal").next("baton doctor")
@@ -202,7 +202,8 @@ fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure>
     });
     let mut text = format!(
         "{} holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
-         Claim tokens and cursors from before are dead.\n",
+         Claim tokens and cursors from before are dead. Keys are those of that day, also those \
+         that were revoked later: see baton key list.\n",
         folder.display(),
         restored.audit.entries,
         restored.audit.seals

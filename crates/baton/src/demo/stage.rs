@@ -105,12 +105,7 @@ impl<'a> Stage<'a> {
         version.ok_or_else(|| Failure::Answer { typed: typed(&words), field: "version" })
     }
 
-    async fn step(
-        &mut self,
-        player: Player,
-        words: &[&str],
-        wanted: i32,
-    ) -> Result<Said, Failure> {
+    async fn step(&mut self, player: Player, words: &[&str], wanted: i32) -> Result<Said, Failure> {
         let typed = typed(words);
         self.say(&format!("{}$ {typed}", player.name))?;
         let said = self.ask(player, words).await?;

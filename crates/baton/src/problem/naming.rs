@@ -3,7 +3,23 @@
 use serde_json::Value;
 
 /// Arguments that name things, in the order in which a sentence tells them.
-const NAMES: [&str; 9] = ["project", "task", "run", "attempt", "key", "on", "by", "parent", "line"];
+const NAMES: [&str; 13] = [
+    "project",
+    "task",
+    "run",
+    "attempt",
+    "key",
+    "on",
+    "by",
+    "parent",
+    "depends_on",
+    "waits_for",
+    "number",
+    "line",
+    "after",
+];
+/// How many things a sentence names at most.
+const NAMED_MAX: usize = 6;
 /// How long a name may be to be told again.
 const NAME_BYTES_MAX: usize = 80;
 
@@ -13,22 +29,38 @@ pub(super) struct Named(Vec<(&'static str, String)>);
 
 impl Named {
     pub(super) fn of(arguments: &Value) -> Self {
-        let one = |name: &'static str| {
-            let text = arguments.get(name)?.as_str()?;
-            (text.len() <= NAME_BYTES_MAX).then(|| (name, text.to_owned()))
-        };
-        Self(NAMES.into_iter().filter_map(one).collect())
+        let mut named = vec![];
+        for name in NAMES {
+            let Some(value) = arguments.get(name) else { continue };
+            let alone = std::slice::from_ref(value);
+            for value in value.as_array().map_or(alone, Vec::as_slice) {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                named.extend((text.len() <= NAME_BYTES_MAX).then_some((name, text)));
+            }
+        }
+        Self(named)
     }
 
-    /// That one of them is not there.
+    /// That one of them is not there. Which one of several would be a look behind the curtain.
     pub(super) fn missing(&self) -> Option<String> {
         match &self.0[..] {
             [] => None,
             [(name, text)] => Some(format!("there is no {name} `{text}`")),
-            [all @ .., last] => {
-                let all: Vec<_> = all.iter().map(|(name, text)| format!("no {name} `{text}`")).collect();
-                Some(format!("there is {} or no {} `{}`", all.join(", "), last.0, last.1))
+            all if all.len() > NAMED_MAX => None,
+            all => {
+                let all: Vec<_> =
+                    all.iter().map(|(name, text)| format!("{name} `{text}`")).collect();
+                Some(format!("one of these is not there: {}", all.join(", ")))
             }
+        }
+    }
+
+    /// Where to look for what is not there.
+    pub(super) fn list(&self) -> Option<&'static str> {
+        match self.0.first() {
+            Some(("project", _)) if self.0.len() == 1 => Some("baton project list"),
+            Some(("key", _)) => Some("baton key list"),
+            Some(_) | None => None,
         }
     }
 

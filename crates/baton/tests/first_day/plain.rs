@@ -1,6 +1,6 @@
 //! Texts without what differs from one day to the next.
 
-/// What every time is shown as, as wide as the real one.
+/// What every time is shown as.
 const MOMENT: &str = "2026-11-16T09:30:00.000Z";
 
 /// One answer. Where the width of something differs, columns stand two spaces apart.
@@ -25,6 +25,7 @@ fn line(line: &str, differs: &mut bool) -> String {
         return line.to_owned();
     }
     let mut words: Vec<String> = line.split(' ').map(word).collect();
+    *differs |= words.iter().any(|word| word == MOMENT);
     for at in 0..words.len() {
         let next = words.get(at + 1).cloned().unwrap_or_default();
         if words[at] == "in" && is_length(&next) {
@@ -40,15 +41,8 @@ fn line(line: &str, differs: &mut bool) -> String {
             *differs = true;
         } else if next == "MiB" {
             words[at] = "20000".into();
-        } else if let Some((life, position)) = words[at].split_once('-').filter(|_| true)
-            && is_life(life)
-            && position.parse::<u64>().is_ok()
-        {
-            words[at] = format!("‹life›-{position}");
-            *differs = true;
-        } else if is_life(words[at].trim_end_matches([':', ',', '.'])) {
-            let rest = words[at].trim_start_matches(|c: char| c.is_ascii_hexdigit()).to_owned();
-            words[at] = format!("‹life›{rest}");
+        } else if let Some(plain) = without_life(&words[at]) {
+            words[at] = plain;
             *differs = true;
         }
     }
@@ -57,11 +51,13 @@ fn line(line: &str, differs: &mut bool) -> String {
 
 /// Times and ports by themselves.
 fn word(word: &str) -> String {
-    if word.len() == MOMENT.len() && word.ends_with('Z') && word.as_bytes()[10] == b'T' {
+    let is_moment = (20..=MOMENT.len()).contains(&word.len()) && word.ends_with('Z');
+    if is_moment && word.as_bytes()[10] == b'T' {
         return MOMENT.to_owned();
     }
     match word.split_once("http://127.0.0.1:") {
-        Some((before, port)) if port.len() > 1 => {
+        // A port of chance has four digits or more.
+        Some((before, port)) if port.len() > 3 => {
             let rest = port.trim_start_matches(|c: char| c.is_ascii_digit());
             format!("{before}http://127.0.0.1:7117{rest}")
         }
@@ -79,10 +75,13 @@ fn is_length(word: &str) -> bool {
     digits.len() < word.len() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The number of a store's life: 64 bits of chance in hex, so nearly never less than 12 digits.
-fn is_life(word: &str) -> bool {
-    let hex = word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    (12..=16).contains(&word.len()) && hex
+/// A word without the number of a store's life: 64 bits of chance in hex, so nearly never less than
+/// 12 digits.
+fn without_life(word: &str) -> Option<String> {
+    let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let runs = word.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut lives = runs.filter(|run| (12..=16).contains(&run.len()) && run.chars().all(is_hex));
+    lives.next().map(|life| word.replace(life, "‹life›"))
 }
 
 fn squeezed(line: &str) -> String {

@@ -147,13 +147,13 @@ impl Shell {
             }
         }
         let home = self.home.path().display().to_string();
-        let shown = text.replace(&home, "/home/ana");
+        let shown = text.replace(&home, "~");
         self.veils.iter().fold(shown, |text, (real, shown)| text.replace(real, shown))
     }
 
     fn unveiled(&self, typed: &str) -> String {
         let home = self.home.path().display().to_string();
-        let typed = typed.replace("/home/ana", &home);
+        let typed = typed.replace("~/", &format!("{home}/"));
         self.veils.iter().fold(typed, |text, (real, shown)| text.replace(shown, real))
     }
 }
