@@ -36,11 +36,11 @@ impl Shell {
     }
 
     /// Types every line of the script that begins with `$`, and tells what came of it. Lines that
-    /// begin with `#` are remarks and stay.
+    /// begin with `--` are remarks and stay.
     pub fn play(&mut self, script: &str) -> String {
         let mut told = String::new();
         for line in script.lines() {
-            if line.starts_with('#') {
+            if line.starts_with("-- ") {
                 told.push_str(&format!("{line}\n\n"));
             } else if let Some(typed) = line.strip_prefix("$ ") {
                 let said = self.types(typed);
