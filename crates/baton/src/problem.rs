@@ -23,7 +23,6 @@ pub struct Problem {
     certainty: &'static str,
     violations: Vec<Violation>,
     more: Vec<(&'static str, Value)>,
-    named: Named,
 }
 
 impl Problem {
@@ -37,7 +36,6 @@ impl Problem {
             certainty: "did_not_happen",
             violations: vec![],
             more: vec![],
-            named: Named::default(),
         }
     }
 
@@ -86,7 +84,9 @@ impl Problem {
     /// What the request was about, so that the next step can name it.
     #[must_use]
     pub fn about(mut self, arguments: &Value) -> Self {
-        self.named = Named::of(arguments);
+        if let (Some(step), true) = (self.code.next, self.next.is_empty()) {
+            self.next.push(Named::of(arguments).fill(step, &self.more));
+        }
         self
     }
 
@@ -128,7 +128,7 @@ impl Problem {
         });
         let mut next = self.next.clone();
         if next.is_empty() {
-            next.extend(self.code.next.map(|step| self.named.fill(step, &self.more)));
+            next.extend(self.code.next.map(|step| Named::default().fill(step, &self.more)));
         }
         if !next.is_empty() {
             body["next"] = json!(next);
