@@ -34,6 +34,7 @@ const fn alias(
 }
 
 const TASKS: &[&str] = &["id", "badge", "stage", "priority", "title"];
+const PAUSE: &[&str] = &["pool", "used", "paused"];
 
 /// Every everyday command, in the order in which people need them.
 pub const ALIASES: &[Alias] = &[
@@ -49,8 +50,8 @@ pub const ALIASES: &[Alias] = &[
     alias("retry", ("run", "retry"), &["run", "reason"], &[], "Try a finished run again"),
     alias("cancel", ("run", "cancel"), &["run", "reason"], &[], "Cancel a run"),
     alias("events", ("event", "list"), &[], &[], "List what happened"),
-    alias("pause", ("scheduler", "pause"), &["reason"], &[], "Let nothing new be claimed"),
-    alias("resume", ("scheduler", "resume"), &[], &[], "Let work be claimed again"),
+    alias("pause", ("scheduler", "pause"), &["reason"], PAUSE, "Let nothing new be claimed"),
+    alias("resume", ("scheduler", "resume"), &[], PAUSE, "Let work be claimed again"),
     alias("claim", ("run", "claim"), &[], &[], "Take the next run that you may work on"),
     alias("beat", ("run", "heartbeat"), &[], &[], "Keep the lease of your run"),
     alias("checkpoint", ("run", "checkpoint"), &["summary"], &[], "Note how far your run is"),

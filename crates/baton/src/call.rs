@@ -96,7 +96,7 @@ impl Call {
             (Speaker::Person, _) if inside => {
                 let detail =
                     "whoever shows a claim token is an agent, and only a person may say this";
-                return Err(Problem::new("not_for_you", detail));
+                return Err(Problem::new("not_for_you", detail).next("baton ask \"…\""));
             }
             (Speaker::Anyone | Speaker::Agent | Speaker::Supervisor | Speaker::Person, _) => {}
         }

@@ -108,7 +108,9 @@ pub(crate) async fn run_in<'a>(
         Ok(globals) => globals,
         Err(failure) => return report(&failure, false, streams.err),
     };
-    let limit = globals.timeout;
+    // The demo has a server to stop and a folder to clear away: it ends by itself when told to.
+    let ends_itself = matches.subcommand_name() == Some("demo");
+    let limit = globals.timeout.filter(|_| !ends_itself);
     let json = globals.output != Output::Text;
     let mut session = Session { around, globals, streams, sent: RefCell::default() };
     let done = async {
@@ -120,7 +122,7 @@ pub(crate) async fn run_in<'a>(
     };
     let done = tokio::select! {
         done = done => done,
-        Ok(()) = tokio::signal::ctrl_c() => Ok(INTERRUPTED),
+        Ok(()) = tokio::signal::ctrl_c(), if !ends_itself => Ok(INTERRUPTED),
     };
     match done {
         Ok(exit) => {
@@ -251,6 +253,7 @@ impl Session<'_> {
         arguments: serde_json::Map<String, Value>,
     ) -> Result<Value, Failure> {
         let client = self.globals.client(self.around)?;
+        let named = Value::Object(arguments.clone());
         let mut asked = Asked::new(&entry.about, arguments)?;
         asked.if_match = self.globals.if_match;
         if entry.about.changes() {
@@ -258,7 +261,11 @@ impl Session<'_> {
             asked.request_key = Some(said.unwrap_or_else(|| client.mint_key()));
             self.sent.replace(asked.request_key.clone());
         }
-        client.ask(&asked).await
+        client.ask(&asked).await.map_err(|failure| {
+            // People are told by name what is not there; programs get the answer as it is.
+            let for_people = self.globals.output == Output::Text && failure.code() == "not_found";
+            if for_people { Problem::missing(&named).into() } else { failure }
+        })
     }
 
     fn print(&mut self, body: &Value, entry: &Entry, columns: &[&str]) {
@@ -274,9 +281,12 @@ impl Session<'_> {
             }
         };
         self.say(&text);
-        if self.globals.output == Output::Text && body.get("claim_token").is_some() {
-            let next = "next: export BATON_CLAIM_TOKEN=<the claim_token above>, then work";
-            drop(writeln!(self.streams.err, "{next}"));
+        let token = body["claim_token"].as_str().filter(|_| self.globals.output == Output::Text);
+        if let Some(token) = token {
+            // On the stream that has the token already: it goes nowhere else.
+            let next = "baton checkpoint \"how far it is\"";
+            let token = render::clean::line(token);
+            self.say(&format!("next: export BATON_CLAIM_TOKEN={token}\n      {next}\n"));
         }
     }
 

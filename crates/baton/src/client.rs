@@ -92,12 +92,16 @@ impl Asked {
 }
 
 fn missing(name: &str) -> Failure {
-    let violation = crate::shape::Violation { field: name.into(), rule: "is missing".into() };
-    let problem = Problem::invalid(vec![violation]);
+    let wrong = |rule: &str| {
+        Problem::invalid(vec![crate::shape::Violation { field: name.into(), rule: rule.into() }])
+    };
     // A run need not be named by whoever shows a claim token.
-    let problem =
-        if name == "run" { problem.next("export BATON_CLAIM_TOKEN=…") } else { problem };
-    problem.into()
+    match name {
+        "run" => wrong("is missing: name one like R-128.2, or show the claim token of yours")
+            .next("export BATON_CLAIM_TOKEN=…"),
+        _ => wrong("is missing"),
+    }
+    .into()
 }
 
 /// A list is written as the same name several times.

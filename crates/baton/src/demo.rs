@@ -1,136 +1,195 @@
-//! The demo: two scripted agents and a person against a temporary store. Time is the script's own,
-//! so the story is the same every time, and nothing is left behind.
-
-mod cast;
-mod stage;
+//! The demo: a server of its own in a temporary folder, and a person and two agents who type real
+//! commands. What is printed is what was typed and what it answered.
 
 use std::io::{self, Write};
 
-use baton_domain::Refusal;
-use baton_domain::command::{Agent, Verdict};
-use baton_domain::contract::{Artifact, Finding, Receipt, Submission};
-use baton_domain::ids::{Digest, LineId, TaskId};
-use baton_domain::lane::Wants;
-use baton_domain::run::Why;
-use baton_domain::text::{Line, Message, Reason};
-use baton_domain::time::Millis;
-use baton_store::Error;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use cast::{Player, note, task};
+mod house;
+mod stage;
+
+use house::House;
 use stage::Stage;
+use stage::{ANA, FOX, OWL};
+
+/// What a program exits with that was told to stop.
+const INTERRUPTED: u8 = 130;
+
+/// How the story ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was told to its end.
+    Told,
+    /// Somebody had seen enough.
+    Interrupted,
+}
+
+impl End {
+    /// What the program exits with.
+    #[must_use]
+    pub fn exit(self) -> u8 {
+        match self {
+            Self::Told => 0,
+            Self::Interrupted => INTERRUPTED,
+        }
+    }
+}
 
 /// What the demo may fail with.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The temporary folder could not be used.
-    #[error("the demo needs a temporary folder: {0}")]
-    Folder(#[from] io::Error),
-    /// The store could not be opened.
-    #[error(transparent)]
-    Home(#[from] crate::home::Error),
-    /// An order of the script was not carried out.
-    #[error(transparent)]
-    Order(#[from] Error),
-    /// A value of the script breaks a rule.
-    #[error(transparent)]
-    Script(#[from] Refusal),
+    /// The temporary folder, a child or the terminal could not be used.
+    #[error("the demo cannot go on: {0}")]
+    Io(#[from] io::Error),
+    /// The server did not come up.
+    #[error("the server of the demo did not start: {said}")]
+    Server {
+        /// What it said.
+        said: String,
+    },
+    /// A command did not do what the story needs.
+    #[error("`{typed}` ended with {exit:?}, not with {wanted}")]
+    Step {
+        /// The command.
+        typed: String,
+        /// What it exited with.
+        exit: Option<i32>,
+        /// What the story needs.
+        wanted: i32,
+    },
+    /// A command answered something that the story cannot go on from.
+    #[error("`{typed}` did not say its {field}")]
+    Answer {
+        /// The command.
+        typed: String,
+        /// What was looked for.
+        field: &'static str,
+    },
+    /// The server did not stop in order.
+    #[error("the server of the demo did not stop in order")]
+    Stop,
 }
 
-/// Plays the story to the end.
-pub async fn run(out: &mut dyn Write) -> Result<(), Failure> {
-    let folder = tempfile::tempdir()?;
-    let mut stage = Stage::set(&folder.path().join("home"), out)?;
-    stage
-        .say("Baton demo: a temporary store, two agents, one person. Nothing is left behind.\n")?;
+/// Plays the story to the end. Whatever happens, the server is stopped and its folder removed.
+pub async fn run(out: &mut (dyn Write + Send)) -> Result<End, Failure> {
+    // From here on a signal is ours to answer: nothing is left behind because of one.
+    let mut signals = Signals::listen()?;
+    let house = House::open().await?;
+    let told = tokio::select! {
+        told = story(&house, out) => told.map(|()| End::Told),
+        () = signals.next() => Ok(End::Interrupted),
+    };
+    let closed = house.close().await;
+    let end = told?;
+    closed?;
+    if end == End::Told {
+        writeln!(out, "The server has drained, and its folder is gone.")?;
+    }
+    Ok(end)
+}
+
+/// The ways of being told to stop.
+struct Signals(Signal, Signal, Signal);
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self(signal(interrupt)?, signal(terminate)?, signal(SignalKind::hangup())?))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+            _ = self.2.recv() => {}
+        }
+    }
+}
+
+async fn story(house: &House, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let mut stage = Stage::new(house, out);
+    stage.say("Baton demo: a server in a temporary folder, a person, two agents.")?;
+    stage.say("Everything below is typed and answered for real. Nothing is left behind.")?;
     plan(&mut stage).await?;
     ask_and_park(&mut stage).await?;
     lose_a_lease(&mut stage).await?;
     hand_off(&mut stage).await?;
     prove(&mut stage).await?;
-    stage.board().await?;
-    stage.audit().await
+    stage.chapter("The board, and its history")?;
+    stage.types(ANA, &["ls", "--ended"]).await?;
+    stage.types(ANA, &["audit", "verify"]).await
 }
 
-const PARSER: TaskId = TaskId(1);
-const TESTS: TaskId = TaskId(2);
-/// The fourth task that is added; the third, the release, is never named.
-const DATABASE: TaskId = TaskId(4);
+const CONTRACT: &str = r#"{"id": "changelog", "kind": "artifact", "path": "CHANGELOG.md"}"#;
 
 async fn plan(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("Ana plans")?;
-    stage.project().await?;
-    stage.add(task("Write the parser")?).await?;
-    stage.add(task("Test the parser")?.after(PARSER)).await?;
-    stage.add(task("Release the parser")?.after(TESTS).proved_by("changelog", "gate")?).await?;
-    stage.add(task("Upgrade the database")?).await
+    stage.types(ANA, &["project", "add", "demo", "--promote"]).await?;
+    stage.sets(ANA, "BATON_PROJECT=demo")?;
+    stage.types(ANA, &["add", "Write the parser", "--stage", "coding"]).await?;
+    stage.types(ANA, &["add", "Test the parser", "--depends-on", "T-1"]).await?;
+    let release = ["add", "Release the parser", "--depends-on", "T-2", "--contract", CONTRACT];
+    stage.types(ANA, &release).await?;
+    stage.types(ANA, &["add", "Upgrade the database", "--stage", "coding"]).await?;
+    stage.types(ANA, &["explain", "T-3"]).await?;
+    stage.lets_in(FOX).await?;
+    stage.lets_in(OWL).await
 }
 
 async fn ask_and_park(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("Two agents take work")?;
-    stage.claim(Player::Fox, Wants::Ready).await?;
-    stage.claim(Player::Owl, Wants::Ready).await?;
-    stage
-        .agent(Player::Fox, Agent::Checkpoint(note("Half of the grammar is done", "rule 12")?))
-        .await?;
-    stage.pass(Millis::minutes(1)).await?;
-    stage.agent(Player::Owl, Agent::Ask(Message::new("question", "Which version?")?)).await?;
-    stage.answer(DATABASE, "Version 17.").await?;
-    stage
-        .agent(Player::Owl, Agent::Checkpoint(note("The schema is dumped", "step 2 of 5")?))
-        .await?;
-    let reason = Reason::new("reason", "The password of the new server is missing.")?;
-    let block = Agent::Block { why: Why::NeedsInput, reason, condition: None };
-    stage.agent(Player::Owl, block).await
+    stage.claims(FOX, &["claim"]).await?;
+    stage.claims(OWL, &["claim"]).await?;
+    stage.types(FOX, &["checkpoint", "Half of the grammar is done", "--cursor", "rule 12"]).await?;
+    stage.types(OWL, &["ask", "Which version?"]).await?;
+    stage.types(ANA, &["inbox"]).await?;
+    stage.types(ANA, &["answer", "T-4", "Version 17."]).await?;
+    stage.types(OWL, &["show", "mine"]).await?;
+    stage.types(OWL, &["checkpoint", "The schema is dumped", "--cursor", "step 2 of 5"]).await?;
+    let reason = "The password of the new server is missing.";
+    stage.types(OWL, &["block", "needs_input", reason]).await
 }
 
+/// A refused completion; the command line's word for a conflict.
+const CONFLICT: i32 = 5;
+/// A completion whose contract has open lines.
+const INCOMPLETE: i32 = 10;
+
 async fn lose_a_lease(stage: &mut Stage<'_>) -> Result<(), Failure> {
-    stage.chapter("Fox falls silent")?;
-    // Nobody renews; clockwork goes on.
-    for _ in 0..6 {
-        stage.pass(Millis::minutes(1)).await?;
-    }
-    stage.agent(Player::Fox, done()).await?;
-    stage.claim(Player::Owl, Wants::Ready).await?;
-    stage.hand_off(PARSER).await?;
-    stage.agent(Player::Owl, done()).await?;
-    stage.pass(Millis::seconds(1)).await
+    stage.chapter("Fox falls silent, and its lease runs out")?;
+    // The wait is for whatever comes after this version, also if it comes before the wait.
+    let version = stage.version_of("R-1.1").await?;
+    stage.types(FOX, &["beat", "--lease", "1s"]).await?;
+    stage.types(ANA, &["run", "wait", "R-1.1", "--since", &version, "--wait", "30s"]).await?;
+    stage.refused(FOX, &["complete", "--summary", "The parser is written."], CONFLICT).await?;
+    stage.claims(OWL, &["claim"]).await?;
+    stage.types(OWL, &["run", "handoff", "mine"]).await?;
+    stage.types(OWL, &["complete", "--summary", "The parser is written."]).await
 }
 
 async fn hand_off(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("Blocked work goes on in other hands")?;
-    stage.answer(DATABASE, "It is in the vault under db/17.").await?;
-    stage.claim(Player::Fox, Wants::Ready).await?;
-    stage.agent(Player::Fox, done()).await?;
-    stage.claim(Player::Fox, Wants::Ready).await?;
-    stage.hand_off(DATABASE).await?;
-    stage.agent(Player::Fox, done()).await?;
-    stage.pass(Millis::seconds(1)).await
+    stage.claims(FOX, &["claim", "--wait", "30s"]).await?;
+    stage.types(FOX, &["complete", "--summary", "Every rule has a test."]).await?;
+    stage.types(ANA, &["explain", "T-4"]).await?;
+    stage.types(ANA, &["answer", "T-4", "It is in the vault under db/17."]).await?;
+    stage.claims(FOX, &["claim", "--task", "T-4"]).await?;
+    stage.types(FOX, &["run", "handoff", "mine"]).await?;
+    stage.types(FOX, &["complete", "--summary", "The database is upgraded."]).await
 }
+
+const ARTIFACT: &str = concat!(
+    r#"{"path": "CHANGELOG.md", "bytes": 1204, "digest": "#,
+    r#""c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00"}"#
+);
 
 async fn prove(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("Done only with proof")?;
-    stage.claim(Player::Owl, Wants::Ready).await?;
-    stage.agent(Player::Owl, done()).await?;
-    let artifact = Artifact {
-        path: Line::new("path", "CHANGELOG.md")?,
-        digest: Digest::new(&"c0ffee00".repeat(8))?,
-        bytes: 1_204,
-    };
-    let submission = Submission { artifacts: vec![artifact], ..Submission::default() };
-    stage.agent(Player::Owl, Agent::Complete { summary: None, submission }).await?;
-    stage.claim(Player::Checker, Wants::Submitted).await?;
-    let holds = |line: &str| -> Result<Receipt, Refusal> {
-        let finding = Finding::Holds { evidence: None };
-        Ok(Receipt { line: LineId::new(line)?, finding, at: stage.now() })
-    };
-    let receipts = vec![holds("changelog")?, holds("gate")?];
-    stage.verify(Verdict { receipts }).await?;
-    stage.pass(Millis::seconds(1)).await
+    stage.claims(OWL, &["claim", "--wait", "30s"]).await?;
+    stage.refused(OWL, &["complete", "--summary", "It is released."], INCOMPLETE).await?;
+    stage
+        .types(OWL, &["complete", "--summary", "It is released.", "--artifacts", ARTIFACT])
+        .await?;
+    // Proof is looked at by somebody else, and this house has no such worker.
+    stage.types(ANA, &["explain", "T-3"]).await
 }
-
-fn done() -> Agent {
-    Agent::Complete { summary: None, submission: Submission::default() }
-}
-
-#[cfg(test)]
-mod tests;

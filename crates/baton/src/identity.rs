@@ -191,7 +191,10 @@ impl Identity {
             return Err(Refusal::BeyondKey { why }.into());
         }
         if is_local_owner(&by.tenant, &wish.principal) && wish.kind != Kind::Person {
-            return Err(invalid("kind", "must be person for the owner of the local tenant"));
+            return Err(invalid(
+                "kind",
+                "must be person for the caller itself; for an agent, name it as `principal`",
+            ));
         }
         let expires_at = match (wish.lifetime, &parent) {
             (Some(lifetime), _) => self.engine.now() + lifetime,

@@ -199,10 +199,14 @@ impl Entry {
         if !violations.is_empty() {
             return Err(Problem::invalid(violations));
         }
+        let named = arguments.clone();
         let performed = (self.perform)(arguments, Arc::clone(&call)).await;
         // What was committed stays so, even if the answer to it could not be put together.
-        performed
-            .map_err(|problem| if call.has_committed() { problem.after_all() } else { problem })
+        let tell = |problem: Problem| match call.has_committed() {
+            true => problem.after_all(),
+            false => problem,
+        };
+        performed.map_err(|problem| tell(problem).about(&named))
     }
 }
 

@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use crate::shape::Violation;
 
 mod codes;
+mod naming;
 
 pub use codes::{CODES, Code};
+
+use naming::Named;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
@@ -72,6 +75,27 @@ impl Problem {
         self
     }
 
+    /// That something of what a request named is not there, for whoever made the request. A server
+    /// never says it so: its answer is the same to the last byte, whatever was asked for.
+    #[must_use]
+    pub fn missing(arguments: &Value) -> Self {
+        let (mut problem, named) = (Self::not_found(), Named::of(arguments));
+        if let Some(sentence) = named.missing() {
+            problem.detail = sentence;
+            problem.next.extend(named.list().map(str::to_owned));
+        }
+        problem
+    }
+
+    /// What the request was about, so that the next step can name it.
+    #[must_use]
+    pub fn about(mut self, arguments: &Value) -> Self {
+        if let (Some(step), true) = (self.code.next, self.next.is_empty()) {
+            self.next.push(Named::of(arguments).fill(step, &self.more));
+        }
+        self
+    }
+
     /// The stable word.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -110,7 +134,7 @@ impl Problem {
         });
         let mut next = self.next.clone();
         if next.is_empty() {
-            next.extend(self.code.next.map(str::to_owned));
+            next.extend(self.code.next.map(|step| Named::default().fill(step, &self.more)));
         }
         if !next.is_empty() {
             body["next"] = json!(next);
@@ -139,7 +163,7 @@ impl From<Refusal> for Problem {
                 None => problem.with("pool", pool),
             },
             Refusal::DependencyOpen { on } | Refusal::Cycle { on } => {
-                problem.next(format!("baton task explain {on}")).with("task", on.to_string())
+                problem.next(format!("baton explain {on}")).with("task", on.to_string())
             }
             Refusal::RunChanged { live: Some(live) } => problem.with("live", live.to_string()),
             Refusal::VersionChanged { version } => problem.with("version", version),

@@ -2,9 +2,11 @@
 //! read from the table of operations, so neither can say anything else than what is served.
 
 mod openapi;
+mod reference;
 mod text;
 
 pub use openapi::openapi;
+pub use reference::{exit_codes, listing, problems};
 pub use text::text;
 
 /// What the server answers besides the table.

@@ -53,7 +53,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "tokens",
         ],
     ),
-    ("demo", &["chance", "clockwork", "engine", "home"]),
+    ("demo", &[]),
     ("bench", &["chance", "clock", "engine", "home"]),
     ("surroundings", &[]),
     ("client", &["chance", "operation", "problem", "shape", "surroundings"]),

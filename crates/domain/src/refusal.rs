@@ -75,7 +75,7 @@ pub enum Refusal {
     #[error("tasks stand in stage `{stage}`")]
     StageOccupied { stage: StageName },
     /// The project has live tasks.
-    #[error("{live} tasks of the project have not ended")]
+    #[error("tasks of the project that have not ended: {live}")]
     ProjectInUse { live: u64 },
     /// The chain of retries is as long as it may be.
     #[error("the run has been retried as often as it may be")]

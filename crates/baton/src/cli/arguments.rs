@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::client::Failure;
 use crate::operation::Entry;
 use crate::problem::Problem;
+use crate::shape::Violation;
 
 /// The longest `--input` that is read; a server takes no more.
 const INPUT_BYTES_MAX: u64 = 2 << 20;
@@ -54,6 +55,11 @@ pub(super) fn arguments(
             let value = field.shape.read(field.name, &texts);
             let value = value.map_err(|violation| Problem::invalid(vec![violation]))?;
             arguments.insert(field.name.to_owned(), value);
+        }
+        if field.name == "project" && field.required && !arguments.contains_key("project") {
+            let rule = "is missing: say -P PROJECT, or set BATON_PROJECT".to_owned();
+            let violation = Violation { field: "project".to_owned(), rule };
+            return Err(Problem::invalid(vec![violation]).next("baton project list").into());
         }
     }
     Ok(arguments)

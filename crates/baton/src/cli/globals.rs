@@ -70,6 +70,7 @@ pub(super) fn arguments() -> Vec<Arg> {
         switch("jsonl", "Print one line of JSON per item of a list").conflicts_with("@json"),
         switch("quiet", "Print nothing but errors").short('q'),
         value("color", "WHEN", "Colours: auto, always or never")
+            .hide_possible_values(true)
             .value_parser(["auto", "always", "never"]),
         switch("no-input", "Never wait for somebody to type"),
         value("timeout", "LENGTH", "Give up after this long, like 30s; exits 124"),

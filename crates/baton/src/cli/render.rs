@@ -49,7 +49,7 @@ pub(super) fn answer(
     let around = shape.fields().iter().filter(|field| {
         field.name != name
             && !["next", "more"].contains(&field.name)
-            && body.get(field.name).is_some()
+            && body.get(field.name).is_some_and(|value| !is_whole(field.name, value))
     });
     let mut fields = vec![];
     for field in around {
@@ -105,9 +105,15 @@ fn list(body: &Value, items: &[Value], of: &Shape, columns: &[&str], cells: &Cel
 fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &Cells) -> String {
     let mut first: Vec<(String, String)> = vec![];
     for name in columns {
-        if let Some(value) = body.get(*name) {
-            let inner = shape.field(name).map(|field| &field.shape);
-            first.push(((*name).to_owned(), cells.short(value, inner)));
+        match (body.get(*name), shape.field(name)) {
+            (Some(value), Some(field)) if depth == Depth::Whole => {
+                cells.long(name, value, &field.shape, &mut first);
+            }
+            (Some(value), field) => {
+                let inner = field.map(|field| &field.shape);
+                first.push(((*name).to_owned(), cells.short(value, inner)));
+            }
+            (None, _) => {}
         }
     }
     // Secrets are said around the answer, not in it; a newer server may say more than we know.
@@ -117,16 +123,23 @@ fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &C
             beside.push((line(name), cells.short(value, None)));
         }
     }
+    // A thing that is one text is read as that text.
+    if let ([name], Depth::Whole, true) = (columns, depth, beside.is_empty())
+        && let Some(text) = body[*name].as_str()
+    {
+        return format!("{}\n", lines(text).trim_end());
+    }
     match depth {
         Depth::Columns if beside.is_empty() => {
-            let values: Vec<_> = first.into_iter().map(|(_, value)| value).collect();
-            format!("{}\n", values.join("  ").trim_end())
+            let told = first.into_iter().map(|(name, value)| told(&name, &value, &body[&*name]));
+            format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
         }
         Depth::Columns => written(first.into_iter().chain(beside).collect()),
         Depth::Whole => {
             let rest = shape.fields().iter().filter(|field| !columns.contains(&field.name));
             let mut inner = vec![];
-            for field in rest.filter(|field| body.get(field.name).is_some()) {
+            let told = |name: &str| body.get(name).is_some_and(|value| !is_whole(name, value));
+            for field in rest.filter(|field| told(field.name)) {
                 // What has parts comes after what has none.
                 let has_parts = matches!(field.shape, Shape::Record(_));
                 let into = if has_parts { &mut inner } else { &mut first };
@@ -134,6 +147,25 @@ fn single(body: &Value, shape: &Shape, columns: &[&str], depth: Depth, cells: &C
             }
             written(first.into_iter().chain(inner).chain(beside).collect())
         }
+    }
+}
+
+/// Whether it only says that nothing was left out.
+fn is_whole(name: &str, value: &Value) -> bool {
+    let counts = name == "more" || name == "dropped" || name.ends_with("_dropped");
+    counts && (*value == false || *value == 0)
+}
+
+/// A value in a line without a head. What a word means is clear from the word; a number, a yes and
+/// the reason of a pause need their name.
+fn told(name: &str, shown: &str, value: &Value) -> String {
+    let name = name.replace('_', " ");
+    match value {
+        Value::Bool(true) => name,
+        Value::Bool(false) => format!("not {name}"),
+        Value::Number(_) => format!("{name} {shown}"),
+        Value::Object(map) if !map.contains_key("id") => format!("{name}: {shown}"),
+        Value::Object(_) | Value::String(_) | Value::Array(_) | Value::Null => shown.to_owned(),
     }
 }
 

@@ -11,15 +11,21 @@ use crate::shape::{Field, Shape};
 use super::globals::{self, LONG};
 use super::upkeep;
 
+/// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
+const VERBS_SHOWN_MAX: usize = 7;
+/// What somebody who knows nothing yet should do.
+const BEGIN: &str = "\
+To begin: baton serve, then in another terminal baton project add NAME and baton add \"…\" -P NAME.
+Without a command: what needs you, and what to do next.";
+
 /// Everything that can be asked for.
 pub(super) fn tree() -> Command {
     let mut root = Command::new("baton")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Makes the work of autonomous agents durable.")
-        .after_help("Without a command: what needs you, and what to do next.")
+        .after_help(BEGIN)
         .infer_subcommands(false)
         .infer_long_args(false)
-        .disable_help_subcommand(true)
         .args(globals::arguments());
     for alias in ALIASES {
         if let Some(entry) = alias.entry() {
@@ -27,9 +33,13 @@ pub(super) fn tree() -> Command {
         }
     }
     for noun in nouns() {
-        let about = format!("Everything about a {noun}: see baton {noun} --help");
         // An everyday command may have the name of a noun: then it takes the noun's verbs, too.
         let existing = root.find_subcommand(noun).cloned();
+        let verbs = operations::all().iter().filter(|entry| entry.about.noun == noun);
+        let words: Vec<_> = verbs.clone().map(|entry| entry.about.verb).collect();
+        let shown = words.get(..VERBS_SHOWN_MAX).unwrap_or(&words);
+        let more = if shown.len() < words.len() { ", …" } else { "" };
+        let about = format!("{}{more}", shown.join(", "));
         let command = match existing {
             Some(command) => {
                 command.args_conflicts_with_subcommands(true).subcommand_negates_reqs(true)
@@ -39,7 +49,6 @@ pub(super) fn tree() -> Command {
                 .arg_required_else_help(true)
                 .subcommand_required(true),
         };
-        let verbs = operations::all().iter().filter(|entry| entry.about.noun == noun);
         let command = command.disable_help_subcommand(true).subcommands(verbs.map(verb));
         root = match root.find_subcommand(noun) {
             Some(_) => root.mut_subcommand(noun, |_| command),

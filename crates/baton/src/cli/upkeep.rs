@@ -64,7 +64,7 @@ pub(super) fn commands() -> Vec<Command> {
         completions::command(),
         completions::words_command(),
         Command::new("demo")
-            .about("Play a short story against a temporary store and leave nothing behind"),
+            .about("Play a short story with a server of its own, and leave nothing behind"),
         bench_command(),
     ]
 }
@@ -108,7 +108,8 @@ pub(super) async fn dispatch(
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {
-            demo::run(&mut session.streams.out).await.map(|()| 0).map_err(|error| broke(&error))
+            let told = demo::run(&mut session.streams.out).await;
+            told.map(|end| end.exit()).map_err(|error| broke(&error))
         }
         "bench" => measure(session, asked).await,
         _ => Ok(super::USAGE),
@@ -160,25 +161,19 @@ fn trusted(folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
 }
 
 fn refused(error: &backup::Error) -> Failure {
-    let in_use = matches!(error, backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)));
     let problem = |code: &str| Problem::new(code, error.to_string());
-    let mut failure: Failure = match error {
-        backup::Error::Exists(_) => problem("malformed"),
+    match error {
+        backup::Error::Exists(_) => problem("name_taken"),
         backup::Error::NoDatabase(_) => problem("not_found").next("baton doctor"),
-        backup::Error::Open(_) if in_use => {
-            problem("held").next("stop `baton serve`, then run this again")
+        backup::Error::Open(baton_store::sqlite::OpenError::InUse(_)) => {
+            problem("in_use").next("stop `baton serve`, then run this again")
         }
         backup::Error::Open(_) | backup::Error::Damaged(_) | backup::Error::Io(..) => {
             problem("internal").next("baton doctor")
         }
         backup::Error::Fault { .. } => problem("internal").next("baton audit verify"),
     }
-    .into();
-    if in_use {
-        // The code is that of a run in other hands; here it is the folder.
-        failure.body["title"] = "The data folder is in use".into();
-    }
-    failure
+    .into()
 }
 
 fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
@@ -211,7 +206,8 @@ fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure>
     });
     let mut text = format!(
         "{} holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
-         Claim tokens and cursors from before are dead.\n",
+         Claim tokens and cursors from before are dead. Keys are those of that day, also those \
+         that were revoked later: see baton key list.\n",
         folder.display(),
         restored.audit.entries,
         restored.audit.seals
@@ -251,7 +247,7 @@ fn verdict(audit: &Audit, signed: bool) -> (Value, String) {
         None => {
             let unsigned = "Seals were not checked: there is no seal.key here.\n";
             let text = format!(
-                "{} entries and {} seals hold.\n{}",
+                "History is whole: {} entries and {} seals hold.\n{}",
                 audit.entries,
                 audit.seals,
                 if signed { "" } else { unsigned }

@@ -27,7 +27,7 @@ impl Place {
     /// Reads a URL. There is no TLS in here: beyond this machine a tunnel or a proxy must bring it.
     pub fn of_url(url: &str) -> Result<Self, Failure> {
         let refuse = |rule: &str| -> Failure {
-            let detail = format!("the server's address {rule}, like http://127.0.0.1:7717");
+            let detail = format!("the server's address {rule}, like http://127.0.0.1:7117");
             Problem::new("malformed", detail).into()
         };
         let uri: Uri = url.parse().map_err(|_| refuse("must be a URL"))?;

@@ -1,68 +1,53 @@
-//! The stage: carries out what the script says and tells what came of it.
+//! The stage: types what the script says, and prints it with its answer.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
-use baton_domain::command::{Agent, Command, Person, Proof, Verdict};
-use baton_domain::event::{Event, Then};
-use baton_domain::history::Past;
-use baton_domain::ids::{TaskId, TenantId};
-use baton_domain::lane::Wants;
-use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
-use baton_domain::refusal::Refusal;
-use baton_domain::run::Outcome;
-use baton_domain::task::{Flow, Stage as Column};
-use baton_domain::text::{Message, Text};
-use baton_domain::time::{Millis, Timestamp};
-use baton_store::clock::ManualClock;
-use baton_store::read::Happened;
-use baton_store::{Actor, Aim, Clock, Cursor, Error, Filter, Order};
+use serde_json::Value;
+use tokio::time::timeout;
 
 use super::Failure;
-use super::cast::{Plan, Player, coding, project};
-use crate::chance::SeededChance;
-use crate::clockwork;
-use crate::engine::{Engine, Target, Wish};
-use crate::home;
+use super::house::House;
 
-/// When the story begins; any moment would do.
-const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
+/// Longer than the longest wait in the script.
+const STEP_MAX: Duration = Duration::from_secs(60);
+
+/// Everybody on the stage, by name.
+pub(super) const ANA: Player = Player { place: 0, name: "ana" };
+pub(super) const FOX: Player = Player { place: 1, name: "fox" };
+pub(super) const OWL: Player = Player { place: 2, name: "owl" };
+
+/// Somebody who types.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Player {
+    place: usize,
+    name: &'static str,
+}
+
+/// What somebody has in the environment.
+#[derive(Clone, Debug, Default)]
+struct Hand {
+    key: Option<String>,
+    token: Option<String>,
+}
+
+/// What a command said, and what it exited with.
+struct Said {
+    out: String,
+    err: String,
+    exit: Option<i32>,
+}
 
 /// The stage.
 pub(super) struct Stage<'a> {
-    engine: Engine,
-    clock: Arc<ManualClock>,
-    out: &'a mut dyn Write,
-    /// What each player holds.
-    hands: BTreeMap<Player, (TaskId, u32)>,
-    /// How far the entries have been told.
-    told: u64,
-}
-
-fn tenant() -> TenantId {
-    TenantId::new("local").expect("a plain word is a name")
-}
-
-fn actor(player: Player) -> Actor {
-    let origin = Text::new("origin", "demo").expect("a plain word is a text");
-    Actor { principal: player.principal(), kind: player.sort(), origin, trace: None }
+    house: &'a House,
+    out: &'a mut (dyn Write + Send),
+    hands: [Hand; 3],
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn set(folder: &Path, out: &'a mut dyn Write) -> Result<Self, Failure> {
-        let clock = Arc::new(ManualClock::at(BEGIN));
-        let engine = home::open(
-            folder,
-            Some(Arc::clone(&clock) as Arc<dyn Clock>),
-            Arc::new(SeededChance::new(1)),
-        )?;
-        Ok(Self { engine, clock, out, hands: BTreeMap::new(), told: 0 })
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.clock.now()
+    pub(super) fn new(house: &'a House, out: &'a mut (dyn Write + Send)) -> Self {
+        Self { house, out, hands: Default::default() }
     }
 
     pub(super) fn say(&mut self, line: &str) -> Result<(), Failure> {
@@ -70,256 +55,127 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn chapter(&mut self, title: &str) -> Result<(), Failure> {
-        self.say(&format!("\n{title}"))
+        self.say(&format!("\n── {title} ──\n"))
     }
 
-    fn tell(&mut self, who: &str, what: &str) -> Result<(), Failure> {
-        let seconds = self.clock.now().since(BEGIN).0 / 1_000;
-        let (minutes, seconds) = (seconds / 60, seconds % 60);
-        self.say(&format!("  {minutes:02}:{seconds:02}  {who:<8} {what}"))
+    /// Somebody sets a variable; everybody has the project.
+    pub(super) fn sets(&mut self, player: Player, variable: &str) -> Result<(), Failure> {
+        self.say(&format!("{}$ export {variable}\n", player.name))
     }
 
-    async fn order(&mut self, player: Player, aim: Aim) -> Result<(), Failure> {
-        let order = Order { tenant: tenant(), actor: actor(player), aim, request: None };
-        match self.engine.submit(order).await {
-            Ok(_) => self.news().await,
-            Err(Error::Refused(refusal)) => self.refused(player, &refusal),
-            Err(error) => Err(error.into()),
+    /// A command that must go well.
+    pub(super) async fn types(&mut self, player: Player, words: &[&str]) -> Result<(), Failure> {
+        self.refused(player, words, 0).await
+    }
+
+    /// A command that must end as the story needs it.
+    pub(super) async fn refused(
+        &mut self,
+        player: Player,
+        words: &[&str],
+        wanted: i32,
+    ) -> Result<(), Failure> {
+        self.step(player, words, wanted).await.map(drop)
+    }
+
+    /// A claim; whoever claims shows the token from then on.
+    pub(super) async fn claims(&mut self, player: Player, words: &[&str]) -> Result<(), Failure> {
+        self.hands[player.place].token = None;
+        let said = self.step(player, words, 0).await?;
+        let token = field(&said.out, "claim_token", words)?;
+        self.hands[player.place].token = Some(token);
+        self.sets(player, "BATON_CLAIM_TOKEN=batonc_…")
+    }
+
+    /// A key for somebody, made by Ana.
+    pub(super) async fn lets_in(&mut self, player: Player) -> Result<(), Failure> {
+        let name = player.name;
+        let words = ["key", "create", "--name", name, "--principal", name, "--scopes", "agent"];
+        let said = self.step(ANA, &words, 0).await?;
+        self.hands[player.place].key = Some(field(&said.out, "key", &words)?);
+        self.sets(player, "BATON_KEY=batonk_…")
+    }
+
+    /// The version at which a run is; asked behind the scenes.
+    pub(super) async fn version_of(&self, run: &str) -> Result<String, Failure> {
+        let words = ["run", "show", run, "--json"];
+        let said = self.ask(ANA, &words).await?;
+        let body: Value = serde_json::from_str(&said.out).unwrap_or_default();
+        let version = body["version"].as_u64().map(|version| version.to_string());
+        version.ok_or_else(|| Failure::Answer { typed: typed(&words), field: "version" })
+    }
+
+    async fn step(&mut self, player: Player, words: &[&str], wanted: i32) -> Result<Said, Failure> {
+        let typed = typed(words);
+        self.say(&format!("{}$ {typed}", player.name))?;
+        let said = self.ask(player, words).await?;
+        for text in [&said.out, &said.err] {
+            write!(self.out, "{}", veiled(text))?;
+        }
+        if let Some(exit) = said.exit.filter(|exit| *exit != 0) {
+            self.say(&format!("[exit {exit}]"))?;
+        }
+        self.say("")?;
+        if said.exit == Some(wanted) {
+            Ok(said)
+        } else {
+            Err(Failure::Step { typed, exit: said.exit, wanted })
         }
     }
 
-    fn refused(&mut self, player: Player, refusal: &Refusal) -> Result<(), Failure> {
-        self.tell(player.name(), &format!("is refused ({}): {refusal}", refusal.code()))?;
-        if let Refusal::Incomplete { missing } = refusal {
-            for line in missing {
-                self.tell("", &format!("  {}: {} at {}", line.line, line.code, line.path))?;
+    async fn ask(&self, player: Player, words: &[&str]) -> Result<Said, Failure> {
+        let Hand { key, token } = &self.hands[player.place];
+        let mut command = self.house.command();
+        command.args(words).env("BATON_PROJECT", "demo");
+        for (name, value) in [("BATON_KEY", key), ("BATON_CLAIM_TOKEN", token)] {
+            if let Some(value) = value {
+                command.env(name, value);
             }
         }
-        Ok(())
-    }
-
-    pub(super) async fn project(&mut self) -> Result<(), Failure> {
-        let spec =
-            StageSpec { name: coding(), worked_by: WorkedBy::Agent, passed_by: PassedBy::Server };
-        let demo = Project {
-            id: project(),
-            root: None,
-            pipeline: vec![spec],
-            archive_after: None,
-            promote: true,
-        };
-        self.order(Player::Ana, Aim::Record(RecordCommand::PutProject(demo), None)).await
-    }
-
-    pub(super) async fn add(&mut self, plan: Plan) -> Result<(), Failure> {
-        let create = Command::Create(Box::new(plan.0));
-        self.order(Player::Ana, Aim::Birth(project(), vec![create])).await
-    }
-
-    pub(super) async fn claim(&mut self, player: Player, wants: Wants) -> Result<(), Failure> {
-        let wish = Wish {
-            tenant: tenant(),
-            actor: actor(player),
-            claimant: player.claimant(wants),
-            target: Target::Next { wait: None },
-            lease: None,
-            request: None,
-        };
-        match self.engine.claim(wish).await {
-            Ok(claimed) => {
-                self.hands.insert(player, (claimed.flow.id, claimed.attempt.number));
-                self.news().await
-            }
-            Err(Error::Refused(refusal)) => self.refused(player, &refusal),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// What the player holds, and how it proves it.
-    fn grip(&self, player: Player) -> Result<(TaskId, Proof), Failure> {
-        let (task, attempt) = self.hands.get(&player).copied().ok_or(Refusal::LeaseLost)?;
-        Ok((task, Proof::Caller { attempt, principal: player.principal() }))
-    }
-
-    pub(super) async fn agent(&mut self, player: Player, says: Agent) -> Result<(), Failure> {
-        let (task, proof) = self.grip(player)?;
-        self.order(player, Aim::Task(task, vec![Command::Agent(proof, says)])).await
-    }
-
-    pub(super) async fn verify(&mut self, verdict: Verdict) -> Result<(), Failure> {
-        let (task, proof) = self.grip(Player::Checker)?;
-        self.order(Player::Checker, Aim::Task(task, vec![Command::Verifier(proof, verdict)])).await
-    }
-
-    pub(super) async fn answer(&mut self, task: TaskId, text: &str) -> Result<(), Failure> {
-        let answer = Person::Answer(Message::new("answer", text)?);
-        self.order(Player::Ana, Aim::Task(task, vec![Command::Person(answer)])).await
-    }
-
-    /// Time passes, a few seconds at a step as on a running server.
-    pub(super) async fn pass(&mut self, length: Millis) -> Result<(), Failure> {
-        let mut left = length.0;
-        while left > 0 {
-            let step = left.min(4_000);
-            self.clock.advance(Millis(step));
-            left -= step;
-            clockwork::tick(&self.engine).await?;
-        }
-        self.news().await
-    }
-
-    /// What the next holder reads before it begins.
-    pub(super) async fn hand_off(&mut self, task: TaskId) -> Result<(), Failure> {
-        for record in self.engine.history(&tenant(), task, None, 50).await?.rows {
-            match record {
-                Past::Checkpoint(note) => {
-                    let cursor = note.note.cursor.map(|at| format!(" (at {at})"));
-                    let line =
-                        format!("  reads: {}{}", note.note.summary, cursor.unwrap_or_default());
-                    self.tell("", &line)?;
-                }
-                Past::Attempt(attempt) => {
-                    let line = format!(
-                        "  reads: attempt {} by {} ended: {}",
-                        attempt.number,
-                        attempt.holder,
-                        outcome(&attempt.outcome)
-                    );
-                    self.tell("", &line)?;
-                }
-                Past::Run(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells every entry that has not been told.
-    async fn news(&mut self) -> Result<(), Failure> {
-        let after = Cursor { incarnation: 0, position: self.told };
-        let page = self.engine.entries(&tenant(), after, 100).await?;
-        for entry in page.rows {
-            self.told = entry.position;
-            let who = entry.actor.principal.to_string();
-            let who = if who == "baton" { Player::Clock.name().to_owned() } else { who };
-            let Happened::ToTask(events) = &entry.happened else { continue };
-            let baton_store::read::About::Task(task, _) = entry.about else { continue };
-            for event in events {
-                if let Some(what) = sentence(task, event) {
-                    self.tell(&who, &what)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) async fn board(&mut self) -> Result<(), Failure> {
-        self.chapter("The board")?;
-        let filter = Filter { ended: true, count_max: 50, ..Filter::default() };
-        let page = self.engine.tasks(&tenant(), filter).await?;
-        let now = self.clock.now();
-        for row in page.rows {
-            let badge = serde_json::to_value(row.flow.badge(now)).unwrap_or_default();
-            let line = format!(
-                "  {:<5} {:<22} {:<8} {:<16} {} attempts",
-                row.flow.id.to_string(),
-                row.brief.title.as_str(),
-                column(&row.flow),
-                badge.as_str().unwrap_or_default().replace('_', " "),
-                row.flow.attempts,
-            );
-            self.say(line.trim_end())?;
-        }
-        Ok(())
-    }
-
-    pub(super) async fn audit(&mut self) -> Result<(), Failure> {
-        let audit = self.engine.audit().await?;
-        let verdict = match &audit.fault {
-            None => "every link of the history holds".to_owned(),
-            Some(fault) => format!("position {}: {}", fault.position, fault.what),
-        };
-        self.say(&format!("\n{} entries: {verdict}.", audit.entries))
+        let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, typed(words));
+        let output = timeout(STEP_MAX, command.output()).await.map_err(|_| late())??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Said {
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+            exit: output.status.code(),
+        })
     }
 }
 
-fn column(flow: &Flow) -> String {
-    match &flow.stage {
-        Column::Backlog => "backlog".into(),
-        Column::Working(stage) => stage.to_string(),
-        Column::Ended(_) => "done".into(),
-        Column::Archived(_) => "archived".into(),
-    }
+/// The value beside a name in an answer.
+fn field(answer: &str, name: &'static str, words: &[&str]) -> Result<String, Failure> {
+    let mut pairs = answer.lines().filter_map(|line| line.split_once("  "));
+    let found = pairs.find(|(own, _)| *own == name).map(|(_, value)| value.trim().to_owned());
+    found.ok_or_else(|| Failure::Answer { typed: typed(words), field: name })
 }
 
-fn outcome(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Completed { .. } => "completed".into(),
-        Outcome::Failed { code, .. } => format!("failed ({code})"),
-        Outcome::Blocked { block, .. } => format!("blocked ({})", block.why.kind()),
-        Outcome::Released { .. } => "released".into(),
-        Outcome::TimedOut { .. } => "timed out".into(),
-        Outcome::Lost => "lost".into(),
-        Outcome::Cancelled => "cancelled".into(),
-        Outcome::EndedWithoutResult => "without a result".into(),
-    }
+/// A command as a person would type it.
+fn typed(words: &[&str]) -> String {
+    let quoted = words.iter().map(|word| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/=".contains(c);
+        match word {
+            _ if word.chars().all(plain) => format!(" {word}"),
+            _ if word.contains('"') => format!(" '{word}'"),
+            _ => format!(" \"{word}\""),
+        }
+    });
+    format!("baton{}", quoted.collect::<String>())
 }
 
-fn sentence(task: TaskId, event: &Event) -> Option<String> {
-    Some(match event {
-        Event::Created { task: made, .. } => format!("adds {task} “{}”", made.title),
-        Event::Moved { to: Some(stage), .. } => format!("{task} enters {stage}"),
-        Event::Claimed { attempt, purpose, .. } => {
-            let purpose = serde_json::to_value(purpose).unwrap_or_default();
-            format!("takes {task} to {}, attempt {attempt}", purpose.as_str().unwrap_or_default())
-        }
-        Event::Checkpointed { note, .. } => {
-            format!("leaves a checkpoint on {task}: {}", note.summary)
-        }
-        Event::Asked { question } => format!("asks about {task}: {question}"),
-        Event::Answered { answer } => format!("answers for {task}: {answer}"),
-        Event::Submitted { .. } => format!("submits {task}"),
-        Event::Verified { passed: true, .. } => format!("verifies {task}: every line holds"),
-        Event::Verified { passed: false, .. } => format!("rejects {task}"),
-        Event::AttemptEnded { outcome: how, then, reason, .. } => {
-            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{task} attempt {}, run {}{reason}", outcome(how), next(then))
-        }
-        Event::Ended { .. } => format!("{task} is done"),
-        Event::DependencySettled { on, met: true } => format!("{task} waits for {on} no longer"),
-        Event::Requeued { .. } => format!("{task} is queued again"),
-        Event::Moved { to: None, .. }
-        | Event::Edited { .. }
-        | Event::Published
-        | Event::Approved
-        | Event::Archived
-        | Event::HoldSet { .. }
-        | Event::Owing { .. }
-        | Event::DependencyAdded { .. }
-        | Event::DependencyRemoved { .. }
-        | Event::DependencySettled { met: false, .. }
-        | Event::Woken { .. }
-        | Event::RunOpened { .. }
-        | Event::RunFinished { .. }
-        | Event::Starved
-        | Event::Began
-        | Event::Seen { .. }
-        | Event::Progressed { .. }
-        | Event::AnswerMarked { .. }
-        | Event::ChildrenSettled { .. }
-        | Event::Spent { .. }
-        | Event::Exited
-        | Event::Stopping { .. }
-        | Event::Survived
-        | Event::DeathProved { .. } => return None,
-    })
-}
-
-fn next(then: &Then) -> &'static str {
-    match then {
-        Then::Queued => "queued again",
-        Then::Delayed { .. } => "delayed",
-        Then::Blocked { .. } => "blocked",
-        Then::Submitted => "submitted",
-        Then::Finished { .. } => "finished",
+/// A text without the secrets in it: a story is read aloud.
+fn veiled(text: &str) -> String {
+    let mut veiled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("batonc_").or_else(|| rest.find("batonk_")) {
+        let (before, secret) = rest.split_at(at);
+        let (prefix, body) = secret.split_at("batonc_".len());
+        let end = body.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(body.len());
+        veiled.push_str(before);
+        veiled.push_str(prefix);
+        veiled.push('…');
+        rest = &body[end..];
     }
+    veiled.push_str(rest);
+    veiled
 }

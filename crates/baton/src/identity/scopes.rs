@@ -65,10 +65,12 @@ pub fn grant(words: &[String], known: &[Scope]) -> Result<BTreeSet<Scope>, Refus
             granted.extend(preset.expand(known));
             continue;
         }
-        let scope: Scope = word.parse()?;
+        let invalid = |rule| Refusal::Invalid { field: "scopes".into(), rule };
+        let scope: Scope = word.parse().map_err(|_| {
+            invalid("must be read, agent, worker or all, or look like run:work".to_owned())
+        })?;
         if !known.contains(&scope) {
-            let rule = format!("must not name `{scope}`, which does not exist");
-            return Err(Refusal::Invalid { field: "scopes".into(), rule });
+            return Err(invalid(format!("must not name `{scope}`, which does not exist")));
         }
         granted.insert(scope);
     }

@@ -44,7 +44,7 @@ impl Operation for List {
         level: Level::Read,
         speaker: Speaker::Anyone,
         hints: Hints::READS,
-        columns: &["task", "need", "since", "title", "command"],
+        columns: &["task", "need", "since", "title", "words", "command"],
     };
 
     type Answer = Inbox;

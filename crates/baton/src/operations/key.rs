@@ -143,7 +143,7 @@ impl Operation for List {
         level: Level::Read,
         speaker: Speaker::Anyone,
         hints: Hints::READS,
-        columns: &["id", "name", "principal", "expires_at", "used_at"],
+        columns: &["id", "name", "principal", "expires_at", "used_at", "revoked_at"],
     };
 
     type Answer = Keys;

@@ -4,9 +4,10 @@ use expect_test::expect_file;
 use serde_json::Value;
 
 use super::text::collect;
-use super::{HANDWRITTEN, SECRETS, openapi, text};
+use super::{HANDWRITTEN, SECRETS, exit_codes, listing, openapi, problems, text};
 use crate::operation::Method;
 use crate::operations;
+use crate::problem::CODES;
 use crate::shape::{Record, Shape};
 
 #[test]
@@ -18,6 +19,20 @@ fn the_surface_is_what_was_reviewed() {
 fn the_description_for_programs_is_what_was_reviewed() {
     let pretty = serde_json::to_string_pretty(&openapi()).expect("it is JSON");
     expect_file!["../../openapi.json"].assert_eq(&format!("{pretty}\n"));
+}
+
+#[test]
+fn the_reference_is_what_is_served() {
+    expect_file!["../../../../docs/reference/problems.md"].assert_eq(&problems());
+    expect_file!["../../../../docs/reference/exit-codes.md"].assert_eq(&exit_codes());
+    expect_file!["../../../../docs/reference/operations.md"].assert_eq(&listing());
+}
+
+#[test]
+fn every_exit_code_of_a_problem_has_a_sentence() {
+    for code in CODES {
+        assert!(super::reference::EXITS.iter().any(|(exit, _)| *exit == code.exit), "{code:?}");
+    }
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
         }
         Remedy::Unhold { hold: Hold::Review } => format!("baton task unhold {task} --reason \"…\""),
         Remedy::Undepend { on } => format!("baton task undepend {task} {on}"),
-        Remedy::Show { task } => format!("baton task explain {task}"),
+        Remedy::Show { task } => format!("baton explain {task}"),
         Remedy::Move { to } => format!("baton task move {task} --stage {to}"),
         Remedy::Retry => format!("baton run retry {task} --reason \"…\""),
         Remedy::Close => format!("baton task close {task} --reason \"…\""),

@@ -156,10 +156,10 @@ fn command(flow: &Flow, need: Need) -> String {
             format!("baton run retry {task} --reason \"…\"")
         }
         Need::Silent => format!("baton run force-release {task} --reason \"…\""),
-        Need::StopUnverified | Need::Starved => format!("baton task explain {task}"),
+        Need::StopUnverified | Need::Starved => format!("baton explain {task}"),
         Need::DependencyFailed => match failed(flow) {
             Some(on) => format!("baton task undepend {task} {on}"),
-            None => format!("baton task explain {task}"),
+            None => format!("baton explain {task}"),
         },
         Need::ChildrenUndone => format!("baton task close {task} --reason \"…\""),
         Need::Review => format!("baton task unhold {task} --reason \"…\""),

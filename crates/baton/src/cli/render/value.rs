@@ -35,7 +35,7 @@ impl Cells {
     fn thing(&self, map: &Map<String, Value>) -> String {
         let known = |names: &[&str]| names.iter().find_map(|name| map.get(*name));
         let short = |value: Option<&Value>| value.map(|value| self.short(value, None));
-        let lead = ["event", "principal", "id", "name", "text", "kind", "expires_at"];
+        let lead = ["event", "principal", "id", "name", "text", "reason", "kind", "expires_at"];
         let Some(lead) = short(known(&lead)) else {
             return cut(&line(&Value::Object(map.clone()).to_string()));
         };
@@ -89,6 +89,13 @@ impl Cells {
                         self.long(&format!("{name}.{}", field.name), inner, &field.shape, fields);
                     }
                 }
+            }
+            (Value::Object(map), Shape::Map { .. }) => {
+                let pair = |(name, value): (&String, &Value)| {
+                    format!("{} {}", line(name), self.short(value, None))
+                };
+                let all = map.iter().map(pair).collect::<Vec<_>>().join(", ");
+                fields.extend((!all.is_empty()).then(|| (name.to_owned(), all)));
             }
             (Value::Array(items), _) if items.iter().any(Value::is_object) => {
                 for (index, item) in items.iter().enumerate() {

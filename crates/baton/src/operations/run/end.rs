@@ -152,7 +152,7 @@ impl Operation for Retry {
         level: Level::Write,
         speaker: Speaker::Person,
         hints: Hints::ADDS,
-        columns: &["id", "state", "previous"],
+        columns: &["id", "state"],
     };
 
     type Answer = RunView;

@@ -134,7 +134,7 @@ impl Operation for Heartbeat {
         level: Level::Work,
         speaker: Speaker::Supervisor,
         hints: Hints::SETS,
-        columns: &["run", "attempt", "lease", "renew_every"],
+        columns: &["run", "attempt", "lease"],
     };
 
     type Answer = Renewed;

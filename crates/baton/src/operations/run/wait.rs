@@ -52,7 +52,7 @@ impl Operation for Wait {
         level: Level::Read,
         speaker: Speaker::Anyone,
         hints: Hints::SETS,
-        columns: &["changed", "run"],
+        columns: &["run", "changed"],
     };
 
     type Answer = Waited;

@@ -1,0 +1,188 @@
+//! A shell that knows just enough for a first day: `baton …`, `baton serve … &`, `kill %1`,
+//! `export` and `unset`.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::plain;
+
+/// Somebody's home, environment and server.
+pub struct Shell {
+    home: TempDir,
+    environment: BTreeMap<String, String>,
+    server: Option<Child>,
+    /// Secrets and ids as they are, and as they are shown.
+    veils: Vec<(String, String)>,
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            // A failing test leaves no server behind.
+            let _gone = server.kill();
+            let _gone = server.wait();
+        }
+    }
+}
+
+impl Shell {
+    pub fn new() -> Self {
+        let home = tempfile::Builder::new().prefix("day").tempdir().expect("there is room");
+        Self { home, environment: BTreeMap::new(), server: None, veils: vec![] }
+    }
+
+    /// Types every line of the script that begins with `$`, and tells what came of it. Lines that
+    /// begin with `--` are remarks and stay.
+    pub fn play(&mut self, script: &str) -> String {
+        let mut told = String::new();
+        for line in script.lines() {
+            if line.starts_with("-- ") {
+                told.push_str(&format!("{line}\n\n"));
+            } else if let Some(typed) = line.strip_prefix("$ ") {
+                let said = self.types(typed);
+                told.push_str(&format!("$ {typed}\n{}\n", plain::block(said)));
+            }
+        }
+        told.trim_end().to_owned() + "\n"
+    }
+
+    fn types(&mut self, typed: &str) -> String {
+        let words = words(&self.unveiled(typed));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words[..] {
+            ["baton", "serve", .., "&"] => self.serves(&words[1..words.len() - 1]),
+            ["kill", "%1"] => self.stops(),
+            ["export", setting] => {
+                let (name, value) = setting.split_once('=').expect("NAME=value");
+                self.environment.insert(name.to_owned(), value.to_owned());
+                String::new()
+            }
+            ["unset", name] => {
+                self.environment.remove(name);
+                String::new()
+            }
+            ["baton", ..] => self.asks(&words[1..]),
+            _ => panic!("this shell does not know `{typed}`"),
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        let home = self.home.path();
+        command.args(words).env_clear().env("HOME", home).current_dir(home);
+        command.envs(&self.environment).stdin(Stdio::null());
+        command
+    }
+
+    fn asks(&mut self, words: &[&str]) -> String {
+        let output = self.command(words).output().expect("the program is there");
+        let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+        if words.starts_with(&["key", "list"]) {
+            said = by_name(&said);
+        }
+        let mut said = self.veiled(&said);
+        match output.status.code() {
+            Some(0) => {}
+            Some(exit) => said.push_str(&format!("[exit {exit}]\n")),
+            None => panic!("`{words:?}` was killed"),
+        }
+        said
+    }
+
+    fn serves(&mut self, words: &[&str]) -> String {
+        let mut words = words.to_vec();
+        // The transcript need not say it: any free port will do.
+        words.extend(["--listen", "127.0.0.1:0"]);
+        let mut server = self.command(&words).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(server.stdout.take().expect("it is piped")).lines();
+        let mut said = String::new();
+        let next = |_| lines.next().and_then(Result::ok);
+        // It says two lines once it accepts requests.
+        for line in (0..2).map_while(next) {
+            said.push_str(&format!("{line}\n"));
+        }
+        self.server = Some(server);
+        self.learn_local_key();
+        self.veiled(&said)
+    }
+
+    fn stops(&mut self) -> String {
+        let mut server = self.server.take().expect("a server runs");
+        let number = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
+        kill_process(number.expect("a child has a number"), Signal::TERM).expect("it is ours");
+        let status = server.wait().expect("it is ours");
+        assert!(status.success(), "the server drained");
+        String::new()
+    }
+
+    /// The id of the key that the server keeps for this user is no secret, but differs.
+    fn learn_local_key(&mut self) {
+        let path = self.home.path().join(".local/state/baton/local.key");
+        if let Ok(key) = std::fs::read_to_string(path)
+            && let Some(id) = key.trim().split('_').nth(1)
+            && self.veils.iter().all(|(real, _)| real != id)
+        {
+            self.veils.push((id.to_owned(), "KeyOfThisMac".to_owned()));
+        }
+    }
+
+    /// A text with stable names for what is secret or chance. New ones are learnt on the way.
+    fn veiled(&mut self, text: &str) -> String {
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            let known = self.veils.iter().any(|(real, _)| real == word);
+            let number = self.veils.len();
+            if word.starts_with("batonc_") && !known {
+                self.veils.insert(0, (word.to_owned(), format!("batonc_{number}…")));
+            } else if word.starts_with("batonk_") && !known {
+                let id = word.split('_').nth(1).unwrap_or_default().to_owned();
+                self.veils.insert(0, (word.to_owned(), format!("batonk_{number}…")));
+                if self.veils.iter().all(|(real, _)| *real != id) {
+                    self.veils.push((id, format!("KeyNumber{number:03}")));
+                }
+            }
+        }
+        let home = self.home.path().display().to_string();
+        let shown = text.replace(&home, "~");
+        self.veils.iter().fold(shown, |text, (real, shown)| text.replace(real, shown))
+    }
+
+    fn unveiled(&self, typed: &str) -> String {
+        let home = self.home.path().display().to_string();
+        let typed = typed.replace("~/", &format!("{home}/"));
+        self.veils.iter().fold(typed, |text, (real, shown)| text.replace(shown, real))
+    }
+}
+
+/// Ids of keys are chance, and so is the order of their list; names are not.
+fn by_name(list: &str) -> String {
+    let mut lines: Vec<_> = list.lines().collect();
+    if let Some((_, rows)) = lines.split_first_mut() {
+        rows.sort_by_key(|row| row.split_whitespace().nth(1).map(str::to_owned));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A line as a shell takes it apart.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![];
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in line.chars() {
+        match (c, quote) {
+            (_, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (' ', None) => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
