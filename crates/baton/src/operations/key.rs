@@ -20,7 +20,7 @@ record! {
         name: KeyName,
         /// Who will call with it; without it, the caller.
         principal: Option<PrincipalId>,
-        /// What sort of caller that is; without it, an agent.
+        /// What sort of caller that is; without it an agent, or for the caller's own key what the caller is.
         kind: Option<Kind>,
         /// What it allows: scopes such as run:work, or read, agent, worker or all. Never more than the caller may.
         scopes: BTreeSet<Line>,
@@ -109,15 +109,18 @@ impl Operation for Create {
     type Answer = KeyView;
 
     async fn perform(self, call: &Call) -> Result<Answered<KeyView>, Problem> {
-        let principal = self.principal.unwrap_or_else(|| call.caller().principal.clone());
+        let caller = call.caller();
+        let principal = self.principal.unwrap_or_else(|| caller.principal.clone());
+        // Nobody is of two kinds: a caller that makes a key for itself stays what it is.
+        let usual = if principal == caller.principal { caller.kind } else { Kind::Agent };
         let wish = KeyWish {
             name: self.name,
             principal,
-            kind: self.kind.unwrap_or(Kind::Agent),
+            kind: self.kind.unwrap_or(usual),
             scopes: self.scopes.iter().map(ToString::to_string).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };
-        let made = call.identity().create(call.caller(), call.how(), wish).await?;
+        let made = call.identity().create(caller, call.how(), wish).await?;
         Ok(answered(made))
     }
 }
