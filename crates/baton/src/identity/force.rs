@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::time::{Millis, Timestamp};
+use baton_store::Request;
 
 /// Forces by one caller on one task in a minute: one, a correction, and one more.
 pub const PER_MINUTE: usize = 3;
@@ -12,7 +13,7 @@ pub const PER_MINUTE: usize = 3;
 pub const PER_HOUR: usize = 30;
 /// Pairs of caller and task that are watched for one tenant.
 const TENANT_MAX: usize = 1_024;
-/// Pairs that are watched in all: about four megabytes when every one of them is at its bound.
+/// Pairs that are watched in all: about ten megabytes when every one of them is at its bound.
 const WATCHED_MAX: usize = 16_384;
 
 const MINUTE: Millis = Millis::minutes(1);
@@ -34,7 +35,15 @@ impl RateLimited {
     }
 }
 
-type Forces = HashMap<(PrincipalId, TaskId), VecDeque<Timestamp>>;
+type Forces = HashMap<(PrincipalId, TaskId), Forced>;
+
+/// What one caller forced on one task.
+#[derive(Debug, Default)]
+struct Forced {
+    times: VecDeque<Timestamp>,
+    /// The last requests: one that comes again is answered from the store, and is no new force.
+    requests: VecDeque<Request>,
+}
 
 /// Counts forces of this server. What does not fit is refused, so that nobody makes it forget.
 #[derive(Debug, Default)]
@@ -43,12 +52,14 @@ pub struct ForceGuard {
 }
 
 impl ForceGuard {
-    /// Counts a force, or says when the next one may be. A refused one does not count.
+    /// Counts a force, or says when the next one may be. A refused one does not count, nor does one
+    /// that was counted under the same request before.
     pub fn admit(
         &self,
         tenant: &TenantId,
         actor: &PrincipalId,
         task: TaskId,
+        request: Option<&Request>,
         now: Timestamp,
     ) -> Result<(), RateLimited> {
         // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
@@ -57,7 +68,11 @@ impl ForceGuard {
         if !forces.get(tenant).is_some_and(|own| own.contains_key(&pair)) {
             make_room(&mut forces, tenant, now)?;
         }
-        let times = forces.entry(tenant.clone()).or_default().entry(pair).or_default();
+        let forced = forces.entry(tenant.clone()).or_default().entry(pair).or_default();
+        if request.is_some_and(|request| forced.requests.contains(request)) {
+            return Ok(());
+        }
+        let times = &mut forced.times;
         while times.front().is_some_and(|first| now.since(*first) >= HOUR) {
             times.pop_front();
         }
@@ -70,6 +85,10 @@ impl ForceGuard {
             Some(retry_after) => Err(RateLimited { retry_after }),
             None => {
                 times.push_back(now);
+                forced.requests.extend(request.cloned());
+                if forced.requests.len() > PER_MINUTE {
+                    forced.requests.pop_front();
+                }
                 Ok(())
             }
         }
@@ -89,8 +108,8 @@ fn make_room(
     };
     if full(forces) {
         let recent =
-            |times: &VecDeque<Timestamp>| times.back().is_some_and(|last| now.since(*last) < HOUR);
-        forces.values_mut().for_each(|own| own.retain(|_, times| recent(times)));
+            |forced: &Forced| forced.times.back().is_some_and(|last| now.since(*last) < HOUR);
+        forces.values_mut().for_each(|own| own.retain(|_, forced| recent(forced)));
         forces.retain(|_, own| !own.is_empty());
     }
     if full(forces) { Err(RateLimited { retry_after: MINUTE }) } else { Ok(()) }

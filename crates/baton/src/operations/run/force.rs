@@ -73,8 +73,9 @@ impl Operation for ForceFail {
 async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunView>, Problem> {
     let (caller, task) = (call.caller(), call.task_of(run)?);
     let now = call.engine().now();
-    let forces = call.identity().forces();
-    forces.admit(&caller.tenant, &caller.principal, task, now).map_err(|limited| {
+    let (forces, request) = (call.identity().forces(), call.request());
+    let admitted = forces.admit(&caller.tenant, &caller.principal, task, request.as_ref(), now);
+    admitted.map_err(|limited| {
         let wait = Span(limited.retry_after).to_string();
         Problem::new(limited.code(), limited.to_string()).with("retry_after", wait)
     })?;
