@@ -20,7 +20,7 @@ record! {
         name: KeyName,
         /// Who will call with it; without it, the caller.
         principal: Option<PrincipalId>,
-        /// What sort of caller that is; without it an agent, or what the caller is if it is the caller.
+        /// What sort of caller that is; without it an agent, or for the caller's own key what the caller is.
         kind: Option<Kind>,
         /// What it allows: scopes such as run:work, or read, agent, worker or all. Never more than the caller may.
         scopes: BTreeSet<Line>,
@@ -116,19 +116,17 @@ impl Operation for Create {
 
     async fn perform(self, call: &Call) -> Result<Answered<KeyView>, Problem> {
         let caller = call.caller();
-        // A key for oneself is a key of one's own sort.
-        let (principal, kind) = match self.principal {
-            Some(principal) if principal != caller.principal => (principal, Kind::Agent),
-            Some(_) | None => (caller.principal.clone(), caller.kind),
-        };
+        let principal = self.principal.unwrap_or_else(|| caller.principal.clone());
+        // Nobody is of two kinds: a caller that makes a key for itself stays what it is.
+        let usual = if principal == caller.principal { caller.kind } else { Kind::Agent };
         let wish = KeyWish {
             name: self.name,
             principal,
-            kind: self.kind.unwrap_or(kind),
+            kind: self.kind.unwrap_or(usual),
             scopes: self.scopes.iter().map(ToString::to_string).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };
-        let made = call.identity().create(call.caller(), call.how(), wish).await?;
+        let made = call.identity().create(caller, call.how(), wish).await?;
         Ok(answered(made))
     }
 }

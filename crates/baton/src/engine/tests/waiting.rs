@@ -250,7 +250,7 @@ async fn a_change_is_heard_of_although_its_caller_went_away() {
         let mut asked = std::pin::pin!(world.create("one"));
         // Asked once and never again: the order is with the store, and nobody waits for it.
         std::future::poll_fn(|context| {
-            drop(asked.as_mut().poll(context));
+            let _ = asked.as_mut().poll(context);
             std::task::Poll::Ready(())
         })
         .await;
