@@ -1,8 +1,11 @@
 //! The bench: what the engine does in a second, beside what the same rows cost without it, on the
 //! same disk and in the same run. Ratios are what counts; the figures are this machine's.
 
+mod empty;
+mod http;
 mod load;
 mod table;
+mod wire;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,6 +21,8 @@ use crate::home;
 
 use load::Load;
 use table::Table;
+
+pub use empty::serve as serve_nothing;
 
 /// Orders per commit of the bare loops.
 const BATCH: u64 = 100;
@@ -64,12 +69,16 @@ pub async fn run(plan: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     let bare = bare(folder.path(), plan.cycles, watch.as_ref(), &mut table)?;
     let load = Load::open(&folder.path().join("home"), Arc::clone(&watch)).await?;
     probe(&folder.path().join("empty"), "empty", &mut table).await?;
+    let mut engine = vec![];
     for callers in &plan.callers {
         load.create(plan.cycles, 64).await?;
         let (rate, times) = load.cycle(plan.cycles, *callers).await?;
         let name = format!("engine, claim and complete, {callers} callers");
         table.rate(&name, rate, Some(bare), Some(&times))?;
+        engine.push((*callers, rate));
     }
+    let http = (plan.callers.as_slice(), plan.cycles / 4);
+    http::run(http, &engine, &watch, &folder.path().join("served"), &mut table).await?;
     let (rate, times) = load.renew(plan.cycles, 64).await?;
     table.rate("engine, renewals, 64 callers", rate, None, Some(&times))?;
     let times = load.pick_up(2_000).await?;

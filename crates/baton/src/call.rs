@@ -1,10 +1,12 @@
 //! One request: who asks, what came with it, and the short ways from an operation to the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_domain::command::{Agent, Command, Expect, Person, Proof, Supervisor};
 use baton_domain::ids::{ProjectId, TaskId};
 use baton_domain::project::RecordCommand;
+use baton_domain::run::Run;
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
@@ -43,6 +45,7 @@ pub struct Call {
     envelope: Envelope,
     origin: Text<64>,
     fingerprint: [u8; 32],
+    committed: AtomicBool,
 }
 
 impl Call {
@@ -65,7 +68,8 @@ impl Call {
         hash.update(envelope.if_match.unwrap_or(0).to_be_bytes());
         let engine = Arc::clone(identity.engine());
         let fingerprint = hash.finalize().into();
-        Self { identity, engine, caller, envelope, origin, fingerprint }
+        let committed = AtomicBool::new(false);
+        Self { identity, engine, caller, envelope, origin, fingerprint, committed }
     }
 
     /// A request of the same caller within this one.
@@ -77,7 +81,9 @@ impl Call {
 
     /// Whether the caller may ask this, and has said what it takes to.
     pub fn admit(&self, about: &About) -> Result<(), Problem> {
-        if !self.caller.may(&about.scope()) {
+        // A leaked key may end itself, whatever else it allows: whoever finds it can do so.
+        let own = about.verb == "revoke-self";
+        if !own && !self.caller.may(&about.scope()) {
             let detail = format!("the key does not have the scope {}", about.scope());
             return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
         }
@@ -93,6 +99,10 @@ impl Call {
                 return Err(Problem::new("not_for_you", detail).next("baton ask \"…\""));
             }
             (Speaker::Anyone | Speaker::Agent | Speaker::Supervisor | Speaker::Person, _) => {}
+        }
+        if self.envelope.if_match.is_some() && !about.takes_version() {
+            let detail = "If-Match is for requests that change one task or its run";
+            return Err(Problem::new("malformed", detail));
         }
         let keyless = about.verb == "heartbeat";
         if about.changes() && !keyless && self.envelope.request_key.is_none() {
@@ -151,6 +161,30 @@ impl Call {
         Some(Request { key, fingerprint: self.fingerprint })
     }
 
+    /// Something that was asked for is done: whatever fails from now on, it has happened.
+    pub fn note_commit(&self) {
+        self.committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something that was asked for is done.
+    #[must_use]
+    pub fn has_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Whether this request was carried out before: its answer is known, and nothing will happen.
+    pub async fn is_repeated(&self) -> Result<bool, Problem> {
+        let Some(request) = self.request() else { return Ok(false) };
+        let Caller { tenant, principal, .. } = &self.caller;
+        let before = self.engine.asked_before(tenant, principal, request.key.as_str()).await?;
+        Ok(before == Some(request.fingerprint))
+    }
+
+    /// How far the events of the caller's tenant are.
+    pub async fn as_of(&self) -> Result<Cursor, Problem> {
+        Ok(self.cursor(self.engine.head(&self.caller.tenant).await?))
+    }
+
     /// Carries out commands on a task.
     pub async fn on_task(&self, id: TaskId, commands: Vec<Command>) -> Result<Done, Problem> {
         self.submit(Aim::Task(id, commands)).await
@@ -182,7 +216,9 @@ impl Call {
         project: Option<ProjectId>,
     ) -> Result<Committed, Problem> {
         let order = self.order(Aim::Record(command, project));
-        Ok(self.engine.submit(order).await?)
+        let committed = self.engine.submit(order).await?;
+        self.note_commit();
+        Ok(committed)
     }
 
     /// Carries out something whose answer is a task.
@@ -192,6 +228,7 @@ impl Call {
 
     async fn carry_out(&self, order: Order) -> Result<Done, Problem> {
         let committed = self.engine.submit(order).await?;
+        self.note_commit();
         let flow = committed.task.clone().ok_or_else(Problem::not_found)?;
         Ok(Done { flow, committed })
     }
@@ -246,6 +283,20 @@ impl Call {
         let live = RunView::live(&done.flow, lease.as_ref());
         let view = live.or_else(|| RunView::last(&done.flow)).ok_or_else(Problem::not_found)?;
         Ok(self.done(view, &done.committed))
+    }
+
+    /// The run that was just said to be done: by now the next stage may have opened another.
+    pub fn completed_view(&self, done: &Done, run: RunRef) -> Result<Answered<RunView>, Problem> {
+        let flow = &done.flow;
+        let untouched = |live: &Run| live.tally.tries == 0 && live.held().is_none();
+        let passed = flow.last.as_ref().is_some_and(|last| match run {
+            RunRef::Run(run) => run.number == last.number,
+            RunRef::Live(_) | RunRef::Mine => flow.run.as_ref().is_none_or(untouched),
+        });
+        match RunView::last(flow) {
+            Some(view) if passed => Ok(self.done(view, &done.committed)),
+            Some(_) | None => self.run_view(done),
+        }
     }
 
     /// The task whose run is meant. A run that is not the live one is told by the rules.

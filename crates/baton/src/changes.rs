@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub struct Changes {
     channels: Mutex<HashMap<TenantId, watch::Sender<()>>>,
     closed: watch::Sender<bool>,
     count_max: usize,
+    rings: AtomicU64,
 }
 
 /// Somebody who listens. It has heard nothing yet; whoever looks after having begun to listen
@@ -50,7 +52,8 @@ impl Changes {
     #[must_use]
     pub fn at_most(count_max: usize) -> Arc<Self> {
         let (closed, _) = watch::channel(false);
-        Arc::new(Self { channels: Mutex::default(), closed, count_max })
+        // What a process before this one left behind counts as a change.
+        Arc::new(Self { channels: Mutex::default(), closed, count_max, rings: AtomicU64::new(1) })
     }
 
     /// Begins to listen; refused when too many do, or when nobody may any more.
@@ -71,16 +74,16 @@ impl Changes {
 
     /// Something changed in this tenant.
     pub fn ring(&self, tenant: &TenantId) {
+        self.rings.fetch_add(1, Ordering::Relaxed);
         if let Some(channel) = self.lock().get(tenant) {
             channel.send_replace(());
         }
     }
 
-    /// Something changed, and nobody said whose it was.
-    pub fn ring_all(&self) {
-        for channel in self.lock().values() {
-            channel.send_replace(());
-        }
+    /// How often something changed.
+    #[must_use]
+    pub fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Relaxed)
     }
 
     /// Lets nobody listen any more; whoever does is told to go.
@@ -116,11 +119,20 @@ impl Listener {
     ///
     /// Nothing is lost if it is dropped half-way.
     pub async fn heard(&mut self) -> Result<(), Error> {
+        let pause = self.changes.pause();
+        tokio::select! {
+            biased;
+            rung = self.rung() => rung,
+            () = sleep(pause) => Ok(()),
+        }
+    }
+
+    /// The same for whoever has a pace of its own at which it looks without having heard anything.
+    pub async fn rung(&mut self) -> Result<(), Error> {
         tokio::select! {
             biased;
             _ = self.closed.wait_for(|closed| *closed) => Err(closing()),
             rung = self.rung.changed() => rung.map_err(|_| closing()),
-            () = sleep(self.changes.pause()) => Ok(()),
         }
     }
 }

@@ -68,8 +68,8 @@ impl Engine {
             metrics: Metrics::new(parts.waiters.wakes()),
             keyring: Keyring::new(parts.secrets, parts.incarnation),
             store: parts.store,
+            changes: Arc::clone(parts.waiters.changes()),
             waiters: parts.waiters,
-            changes: Changes::new(),
             clock: parts.clock,
             stopwatch: parts.stopwatch,
             chance: parts.chance,
@@ -80,17 +80,18 @@ impl Engine {
     #[tracing::instrument(
         level = "debug",
         skip_all,
-        fields(tenant = %order.tenant, aim = word(&order.aim), task = Empty, outcome = Empty)
+        fields(tenant = %order.tenant, aim = order.aim.word(), task = Empty, outcome = Empty)
     )]
     pub async fn submit(&self, order: Order) -> Result<Committed, Error> {
-        let aim = word(&order.aim);
-        let tenant = order.tenant.clone();
+        let aim = order.aim.word();
         let span = tracing::Span::current();
         if let Aim::Task(task, _) = &order.aim {
             span.record("task", display(task));
         }
         let began = self.stopwatch.micros();
+        let waiting = Waiting { engine: self, aim };
         let answer = self.store.submit(order).await;
+        std::mem::forget(waiting);
         let micros = self.stopwatch.micros().saturating_sub(began);
         let outcome = outcome(&answer);
         self.metrics.ordered(aim, outcome, micros);
@@ -99,14 +100,6 @@ impl Engine {
             Ok(committed) => {
                 if let Some(flow) = &committed.task {
                     span.record("task", display(flow.id));
-                }
-                if changed_something(committed) {
-                    self.ages.changed();
-                    // A sweep does not say whose tasks it moved.
-                    match committed.position {
-                        Some(_) => self.changes.ring(&tenant),
-                        None => self.changes.ring_all(),
-                    }
                 }
                 tracing::debug!(micros, "answered");
             }
@@ -129,7 +122,9 @@ impl Engine {
 
     /// Signs what happened, if anything has since the last time that was at least a while ago.
     pub async fn seal_if_due(&self) -> Result<bool, Error> {
-        let Some(turn) = self.ages.seal_due(self.clock.now()) else { return Ok(false) };
+        let Some(turn) = self.ages.seal_due(self.changes.rings(), self.clock.now()) else {
+            return Ok(false);
+        };
         let answer = self.store.seal().await;
         self.metrics.sealed(if answer.is_ok() { "ok" } else { "failed" });
         answer?;
@@ -155,7 +150,12 @@ impl Engine {
 
     /// How the engine and its store are.
     pub async fn health(&self) -> Health {
-        Health::ask(self.store.as_ref(), self.ages.at(self.clock.now()), self.waiters.len()).await
+        Health::ask(
+            self.store.as_ref(),
+            self.ages.at(self.changes.rings(), self.clock.now()),
+            self.waiters.len(),
+        )
+        .await
     }
 
     /// Mints and checks claim tokens.
@@ -183,19 +183,16 @@ impl Engine {
     }
 }
 
-/// Whether a commit left an entry that a seal should cover.
-fn changed_something(committed: &Committed) -> bool {
-    committed.position.is_some() || committed.swept.due + committed.swept.reactions > 0
+/// A caller that waits for the answer of the store. If it goes away, the order may be carried out
+/// all the same, and is counted as what it is.
+struct Waiting<'a> {
+    engine: &'a Engine,
+    aim: &'static str,
 }
 
-fn word(aim: &Aim) -> &'static str {
-    match aim {
-        Aim::Task(..) => "task",
-        Aim::Birth(..) => "birth",
-        Aim::Next(_) => "next",
-        Aim::Record(..) => "record",
-        Aim::Key(_) => "key",
-        Aim::Sweep(_) => "sweep",
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.engine.metrics.ordered(self.aim, "abandoned", 0);
     }
 }
 

@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyCommand, KeyId, Kind, NewKey, Verifier};
-use baton_domain::scope::Scope;
+use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
-use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request};
+use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request, Tenants};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
@@ -24,6 +23,7 @@ use crate::engine::Engine;
 use crate::tokens::KeyToken;
 use crate::tokens::key::{Shown, mint_id};
 use cache::{Cache, Known};
+use watched::Watched;
 
 pub use force::{ForceGuard, RateLimited};
 pub use scopes::{Preset, grant};
@@ -31,15 +31,15 @@ pub use scopes::{Preset, grant};
 mod cache;
 mod force;
 mod scopes;
+mod watched;
 
 /// How long a key lives if nobody says.
 pub const LIFETIME: Millis = Millis::hours(24 * 90);
 /// How long the secret before opens a key after an exchange, if nobody says.
 pub const OVERLAP: Millis = Millis::hours(24);
 
-/// How often a watched caller is looked at: whatever ended is told within this time, even after the
-/// machine was suspended.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What the operator may do.
+const TENANTS: Scope = Scope::of("tenant", Level::Admin);
 /// How often a key is read again because keys changed while it was read.
 const READS_MAX: usize = 3;
 /// What no secret is recognised by.
@@ -115,6 +115,7 @@ pub struct Identity {
     known: &'static [Scope],
     cache: Mutex<Cache>,
     forces: ForceGuard,
+    watched: Watched,
     /// Counts changes of keys. A wake-up carries no data: whoever is woken looks for itself.
     changes: watch::Sender<u64>,
 }
@@ -124,7 +125,8 @@ impl Identity {
     #[must_use]
     pub fn new(engine: Arc<Engine>, chance: Arc<dyn Chance>, known: &'static [Scope]) -> Self {
         let (cache, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self { engine, chance, known, cache, forces: ForceGuard::default(), changes }
+        let (forces, watched) = (ForceGuard::default(), Watched::default());
+        Self { engine, chance, known, cache, forces, watched, changes }
     }
 
     /// The engine that keeps the keys, and everything else.
@@ -173,18 +175,9 @@ impl Identity {
     ) -> impl Future<Output = ()> + Send + 'static + use<> {
         let (this, proof) = (Arc::clone(self), caller.key.clone().zip(caller.shown));
         async move {
-            let Some((id, shown)) = proof else { return pending().await };
-            let mut changes = this.changes.subscribe();
-            loop {
-                changes.mark_unchanged();
-                // What cannot be read is not known to have ended; it is asked again in a moment.
-                if let Ok(known) = this.look_up(&id).await
-                    && !opens(known.as_deref(), &shown, this.engine.now())
-                {
-                    return;
-                }
-                // The identity is alive, and so is its sender: only a change or the time ends this.
-                drop(tokio::time::timeout(LOOK_EVERY, changes.changed()).await);
+            match proof {
+                Some((id, shown)) => watched::is_over(this, id, shown).await,
+                None => pending().await,
             }
         }
     }
@@ -218,11 +211,7 @@ impl Identity {
     /// Lets a new tenant in, or one whose keys have all ended: makes a key of its owner that may do
     /// everything. Only the operator may.
     pub async fn found(&self, by: &Caller, tenant: &TenantId, how: How) -> Result<Made, Error> {
-        if authority(by)?.is_some() {
-            return Err(
-                Refusal::BeyondKey { why: "only the operator lets tenants in".into() }.into()
-            );
-        }
+        operates(by)?;
         let wish = KeyWish {
             name: KeyName::new("owner")?,
             principal: owner(),
@@ -232,6 +221,17 @@ impl Identity {
         };
         let (scopes, expires_at) = (Preset::All.expand(self.known), self.engine.now() + LIFETIME);
         self.make(tenant, by, how, Draft { wish, scopes, by: None, expires_at, first: true }).await
+    }
+
+    /// The tenants after this one. Only the operator sees them.
+    pub async fn tenants(
+        &self,
+        by: &Caller,
+        after: Option<TenantId>,
+        count_max: usize,
+    ) -> Result<Tenants, Error> {
+        operates(by)?;
+        self.engine.tenants(after, count_max).await
     }
 
     /// Exchanges the secret of a key; the one before opens it for a while yet.
@@ -393,6 +393,16 @@ fn authority(by: &Caller) -> Result<Option<KeyId>, Error> {
             Err(Refusal::BeyondKey { why: "the caller has no key".into() }.into())
         }
     }
+}
+
+/// Whether somebody is the operator: a person of the local tenant who may administer tenants, over
+/// the socket or with a key.
+fn operates(by: &Caller) -> Result<(), Error> {
+    if by.tenant == local() && by.kind == Kind::Person && by.may(&TENANTS) {
+        return Ok(());
+    }
+    let why = "only a person of the local tenant with the scope tenant:admin sees to tenants";
+    Err(Refusal::BeyondKey { why: why.into() }.into())
 }
 
 fn order(tenant: &TenantId, by: &Caller, how: How, command: KeyCommand) -> Order {

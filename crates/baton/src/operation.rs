@@ -200,7 +200,13 @@ impl Entry {
             return Err(Problem::invalid(violations));
         }
         let named = arguments.clone();
-        (self.perform)(arguments, call).await.map_err(|problem| problem.about(&named))
+        let performed = (self.perform)(arguments, Arc::clone(&call)).await;
+        // What was committed stays so, even if the answer to it could not be put together.
+        let tell = |problem: Problem| match call.has_committed() {
+            true => problem.after_all(),
+            false => problem,
+        };
+        performed.map_err(|problem| tell(problem).about(&named))
     }
 }
 
@@ -209,8 +215,14 @@ async fn perform<O: Operation>(arguments: Value, call: Arc<Call>) -> Result<Repl
     let answered = operation.perform(&call).await?;
     let mut body = serde_json::to_value(&answered.value)
         .map_err(|error| Problem::new("internal", error.to_string()))?;
-    if let Some(cursor) = answered.as_of {
-        body["as_of"] = Position(cursor).to_string().into();
+    let as_of = match answered.as_of {
+        Some(cursor) => Some(cursor),
+        // What leaves no entry, like a renewal, is told beside how far the events are; a store that
+        // cannot tell takes nothing back of what was done.
+        None => call.as_of().await.ok(),
+    };
+    if let Some(as_of) = as_of {
+        body["as_of"] = Position(as_of).to_string().into();
     }
     if let Some(at) = answered.at {
         body["at"] = When(at).to_string().into();
@@ -254,6 +266,18 @@ impl About {
     #[must_use]
     pub fn success(&self) -> u16 {
         if self.method == Method::Post && self.hints == Hints::ADDS { 201 } else { 200 }
+    }
+
+    /// Whether it may be bound to a version of the task that it changes.
+    #[must_use]
+    pub fn takes_version(&self) -> bool {
+        let of_one = self.placeholders().any(|name| name == "task" || name == "run");
+        let bound = match self.speaker {
+            Speaker::Person | Speaker::Agent => true,
+            // What a supervisor saw is so, whatever else has changed.
+            Speaker::Anyone | Speaker::Supervisor => false,
+        };
+        self.changes() && of_one && bound
     }
 
     /// Whether it changes anything.

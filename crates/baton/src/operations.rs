@@ -94,7 +94,9 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<key::List>(),
         Entry::of::<key::Rotate>(),
         Entry::of::<key::Revoke>(),
+        Entry::of::<key::RevokeSelf>(),
         Entry::of::<tenant::Create>(),
+        Entry::of::<tenant::List>(),
     ]
 });
 

@@ -55,6 +55,12 @@ impl Problem {
         Refusal::NotFound.into()
     }
 
+    /// It happened, and only the answer to it failed.
+    #[must_use]
+    pub fn after_all(self) -> Self {
+        Self { certainty: "happened", ..self }
+    }
+
     /// What the caller could do next, as a command.
     #[must_use]
     pub fn next(mut self, command: impl Into<String>) -> Self {

@@ -5,6 +5,8 @@
 //! does it mean (`route`), who asks (`door`), what exactly (`arguments`). Only then is anything
 //! looked up. Every wait on the way has a bound (`limits`), kept by the connection itself.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use baton_domain::text::Text;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -27,6 +29,7 @@ use crate::problem::Problem;
 use connection::{Connection, Paced};
 use crowd::{Crowd, Seat};
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
+use stream::Reader;
 
 pub use guard::Hosts;
 pub use limits::Limits;
@@ -179,13 +182,18 @@ impl Server {
     {
         let server = Arc::clone(self);
         tokio::spawn(async move {
-            server.serve(socket, peer).await;
-            drop(slot);
+            if let Some((reader, socket)) = server.serve(socket, peer).await {
+                // A task of its own, so that what the parser held is given back.
+                tokio::spawn(async move {
+                    reader.serve(socket).await;
+                    drop(slot);
+                });
+            }
         });
     }
 
-    /// Serves one connection to its end.
-    async fn serve<S>(self: &Arc<Self>, socket: S, peer: Peer)
+    /// Serves one connection to its end, or until somebody has it for good.
+    async fn serve<S>(self: &Arc<Self>, socket: S, peer: Peer) -> Option<(Box<Reader>, S)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -193,10 +201,10 @@ impl Server {
         let paced = Paced::new(socket, Arc::clone(&connection), self.limits);
         let service = service_fn(|request| {
             let (server, connection) = (Arc::clone(self), Arc::clone(&connection));
-            async move {
+            Box::pin(async move {
                 let answer = request::answer(&server, peer, &connection, request).await;
                 Ok::<_, std::convert::Infallible>(answer)
-            }
+            })
         });
         // The deadlines are those of the paced socket: the parser's own would end an idle
         // connection as early as a head that comes too slowly.
@@ -205,20 +213,30 @@ impl Server {
             .max_buf_size(HEAD_BUFFER_BYTES)
             .max_headers(HEADERS_PARSED_MAX)
             .serve_connection(TokioIo::new(paced), service);
-        let mut serving = std::pin::pin!(serving);
+        let mut serving = serving;
         let mut stage = self.stage.subscribe();
-        tokio::select! {
+        let served = tokio::select! {
             biased;
-            () = connection.is_cut() => return,
-            served = serving.as_mut() => return ended(served),
-            _ = stage.wait_for(|stage| *stage == Stage::Closing) => {}
+            served = poll_fn(|cx| serving.poll_without_shutdown(cx)) => Some(served),
+            _ = stage.wait_for(|stage| *stage == Stage::Closing) => None,
+        };
+        let served = match served {
+            Some(served) => served,
+            None => {
+                Pin::new(&mut serving).graceful_shutdown();
+                poll_fn(|cx| serving.poll_without_shutdown(cx)).await
+            }
+        };
+        let mut socket = serving.into_parts().io.into_inner().into_inner();
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection broke off");
+            return None;
         }
-        serving.as_mut().graceful_shutdown();
-        tokio::select! {
-            biased;
-            () = connection.is_cut() => {}
-            served = serving.as_mut() => ended(served),
+        let reader = connection.take_reader();
+        if reader.is_none() {
+            drop(socket.shutdown().await);
         }
+        Some((reader?, socket))
     }
 
     /// Stops in steps: not ready and no new work at once, no new connections after a while, and
@@ -281,12 +299,6 @@ impl Server {
 
     fn limits(&self) -> &Limits {
         &self.limits
-    }
-}
-
-fn ended(served: Result<(), hyper::Error>) {
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke off");
     }
 }
 

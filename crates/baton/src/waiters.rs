@@ -16,6 +16,7 @@ use baton_domain::task::Flow;
 use baton_store::{Bell, Error, Freed};
 use tokio::sync::{Notify, watch};
 
+use crate::changes::Changes;
 use crate::metrics::{Wake, Wakes};
 
 /// Claimers of one tenant that may wait at once: each costs a comparison per freed item.
@@ -27,6 +28,8 @@ pub struct Waiters {
     closed: watch::Sender<bool>,
     count_max: usize,
     wakes: Wakes,
+    /// Who waits for something to read rather than for work; the same bell rings for them.
+    changes: Arc<Changes>,
 }
 
 #[derive(Default)]
@@ -74,10 +77,17 @@ impl Waiters {
     #[must_use]
     pub fn at_most(count_max: usize) -> Arc<Self> {
         let (closed, _) = watch::channel(false);
-        Arc::new(Self { queues: Mutex::default(), closed, count_max, wakes: Wakes::default() })
+        let (wakes, changes) = (Wakes::default(), Changes::new());
+        Arc::new(Self { queues: Mutex::default(), closed, count_max, wakes, changes })
     }
 
-    /// What a store calls after each commit that frees something.
+    /// Who waits for something to read.
+    #[must_use]
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
+    }
+
+    /// What a store calls after each commit that frees or adds something.
     #[must_use]
     pub fn bell(self: &Arc<Self>) -> Bell {
         let waiters = Arc::clone(self);
@@ -151,6 +161,11 @@ impl Waiters {
 
     /// Lanes come first: who is woken does not depend on the order in which a store tells.
     fn ring(&self, freed: &[Freed]) {
+        for freed in freed {
+            if let Freed::Entries(tenant) = freed {
+                self.changes.ring(tenant);
+            }
+        }
         let mut queues = self.lock();
         for freed in freed {
             if let Freed::Lane(tenant, lane) = freed

@@ -220,8 +220,15 @@ names! {
 }
 
 /// The secret-free part of a claim: a lease is parked by forgetting it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nonce(pub u128);
+
+/// What a token is made from is for no log.
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nonce(…)")
+    }
+}
 
 /// SHA-256 of something kept elsewhere, written as 64 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -75,10 +75,14 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The end of a lease that was forfeited when its store was brought back from a copy. Its
+    /// holder may have gone on elsewhere since, so no amnesty is for it.
+    pub const FORFEIT: Timestamp = Timestamp(0);
+
     /// When it really ends: nobody loses a lease to an outage of ours.
     #[must_use]
     pub fn ends_at(&self, amnesty: Timestamp) -> Timestamp {
-        self.expires_at.max(amnesty)
+        if self.expires_at == Self::FORFEIT { Self::FORFEIT } else { self.expires_at.max(amnesty) }
     }
 }
 

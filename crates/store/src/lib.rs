@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
@@ -33,7 +33,7 @@ pub use keys::{KeyFound, KeyRow};
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
 pub use read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Told,
+    Stats, TaskRow, Tenants, Told,
 };
 pub use ruling::Judge;
 
@@ -136,6 +136,17 @@ pub trait Store: Send + Sync {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>>;
 
+    /// The tenants after this one, in the order of their names, whoever asks.
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants>;
+
+    /// What a request under this key was for, if one was carried out and is still remembered.
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>>;
+
     /// Notes when keys were last used. No history is kept of it, and on a full disk it is dropped.
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()>;
 
@@ -159,13 +170,16 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verifier(pub [u8; 32]);
 
-/// Something became claimable. A hint: it may be lost, and the asker looks for itself.
+/// Something became claimable, or can be read. A hint: it may be lost, and the asker looks for
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freed {
     /// A run joined this lane.
     Lane(TenantId, Lane),
     /// Pools of the tenant have room again, or time or a person opened them.
     Pools(TenantId),
+    /// Entries of the tenant were added, whether or not whoever asked for them is still there.
+    Entries(TenantId),
 }
 
 /// Who is told what became claimable: after it is committed, and before the order that made it so is

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -25,10 +25,10 @@ use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Told, begin,
+    Stats, TaskRow, Tenants, Told, begin, page_size,
 };
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error, Store};
+use crate::{Answer, Bell, Clock, Error, Freed, Store};
 use tenant::{Kept, Tenant};
 use turn::Turn;
 
@@ -89,10 +89,21 @@ impl MemoryStore {
             let now = self.clock.now();
             Turn { judge: self.judge, now, state: &mut state, freed: &mut freed }.carry_out(order)
         };
+        if let Ok(committed) = &answer {
+            freed.extend(self.written_of(order, committed).into_iter().map(Freed::Entries));
+        }
         if !freed.is_empty() {
             (self.bell)(&freed);
         }
         answer
+    }
+
+    /// Whose entries an order added to; a sweep does not say, so everybody may look.
+    fn written_of(&self, order: &Order, committed: &Committed) -> Vec<TenantId> {
+        let swept = committed.swept.due + committed.swept.reactions > 0;
+        let own = committed.position.filter(|_| !committed.replayed).map(|_| order.tenant.clone());
+        let all = swept.then(|| self.lock().tenants.keys().cloned().collect::<Vec<_>>());
+        all.into_iter().flatten().chain(own).collect()
     }
 
     /// Reads something of a tenant; one that nobody knows is an empty one.
@@ -262,6 +273,29 @@ impl Store for MemoryStore {
         Box::pin(
             async move { Ok(self.read(tenant, |own| own.key_page(after.as_ref(), count_max))) },
         )
+    }
+
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {
+        let tenants = &self.lock().tenants;
+        let later = tenants.keys().filter(|name| after.as_ref().is_none_or(|after| *name > after));
+        let mut rows: Vec<_> = later.cloned().collect();
+        let count_max = page_size(count_max);
+        let more = rows.len() > count_max;
+        rows.truncate(count_max);
+        Box::pin(async move { Ok(Tenants { rows, more }) })
+    }
+
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>> {
+        self.answer(tenant, move |own, _| {
+            let mut asked = own.requests.iter();
+            let same = asked.find(|((who, own), _)| who == principal && own.as_str() == key);
+            same.map(|(_, answered)| answered.fingerprint)
+        })
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

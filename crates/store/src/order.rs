@@ -121,6 +121,21 @@ impl Actor {
     }
 }
 
+impl Aim {
+    /// One word for it, for logs and figures: what was asked is nobody's business there.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Task(..) => "task",
+            Self::Birth(..) => "birth",
+            Self::Next(_) => "next",
+            Self::Record(..) => "record",
+            Self::Key(_) => "key",
+            Self::Sweep(_) => "sweep",
+        }
+    }
+}
+
 impl Order {
     /// Lets time pass for everybody.
     #[must_use]

@@ -8,7 +8,7 @@ mod stats;
 use std::sync::Arc;
 
 use baton_domain::event::Event;
-use baton_domain::ids::{PrincipalId, TaskId};
+use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::RecordEvent;
 use baton_domain::task::{Brief, Flow};
@@ -92,6 +92,15 @@ pub enum Happened {
     Unknown(String),
     /// Erased on purpose; its digest still holds the chain together.
     Erased,
+}
+
+/// Part of a list of tenants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenants {
+    /// In the order of their names.
+    pub rows: Vec<TenantId>,
+    /// Whether there are more after these.
+    pub more: bool,
 }
 
 /// A pool under its name.

@@ -227,6 +227,7 @@ impl SqliteStore {
             last,
             looked_at: Timestamp(0),
             aside_since: 0,
+            heads: vec![],
         };
         gauges.swept_at.store(swept_at.0, Ordering::Relaxed);
         let named = std::thread::Builder::new().name("baton-write".into());

@@ -40,7 +40,7 @@ async fn a_listener_hears_nothing_of_other_tenants() {
     let mut listener = listen(&changes);
     changes.ring(&other());
     assert!(!hears(&mut listener).await);
-    changes.ring_all();
+    changes.ring(&tenant());
     assert!(hears(&mut listener).await);
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use baton_store::chain::{Audit, SigningKey};
 use baton_store::sqlite::backup;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use crate::chance::{Chance as _, SystemChance};
@@ -84,6 +84,7 @@ fn bench_command() -> Command {
         .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
         .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
         .arg(Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)))
+        .arg(Arg::new("empty-post").long("empty-post").hide(true).action(ArgAction::SetTrue))
 }
 
 /// Runs one of them.
@@ -124,6 +125,9 @@ async fn measure(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
         finished: numbers("finished"),
     };
     let out = &mut session.streams.out;
+    if asked.get_flag("empty-post") {
+        return bench::serve_nothing(out).await.map(|()| 0).map_err(|error| broke(&error));
+    }
     let done = match asked.get_one::<PathBuf>("probe") {
         Some(folder) => bench::answer_probe(folder, out).await,
         None => bench::run(&plan, out).await,
@@ -261,5 +265,22 @@ pub(super) fn tell(session: &mut Session<'_>, body: &Value, text: &str) {
     match session.globals.output {
         Output::Text => session.say(&render::clean::lines(text)),
         Output::Json | Output::JsonLines => session.say(&render::json(body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_store::chain::{Audit, Fault};
+
+    use super::verdict;
+
+    #[test]
+    fn the_first_wrong_thing_is_named_with_its_place() {
+        let what = "the payload was changed";
+        let fault = Some(Fault { tenant: "local".into(), position: 7, what });
+        let (body, text) = verdict(&Audit { entries: 6, seals: 1, fault, ended: false }, true);
+        assert_eq!((&body["fault"]["position"], &body["entries"]), (&7.into(), &6.into()));
+        let first = text.lines().next();
+        assert_eq!(first, Some("wrong: the payload was changed, in tenant local at position 7"));
     }
 }

@@ -17,7 +17,6 @@ const AUDIT_EVERY: Millis = Millis::minutes(10);
 pub(super) struct Ages {
     swept_at: AtomicI64,
     sealed_at: AtomicI64,
-    changes: AtomicU64,
     changes_sealed: AtomicU64,
     /// When the last round of the audit ended.
     audited_at: AtomicI64,
@@ -36,7 +35,6 @@ impl Ages {
         Self {
             swept_at: AtomicI64::new(now.0),
             sealed_at: AtomicI64::new(now.0),
-            changes: AtomicU64::new(0),
             changes_sealed: AtomicU64::new(0),
             audited_at: AtomicI64::new(i64::MIN),
         }
@@ -46,14 +44,9 @@ impl Ages {
         self.swept_at.fetch_max(now.0, Ordering::Relaxed);
     }
 
-    pub(super) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What is to be sealed now, if anything is.
-    pub(super) fn seal_due(&self, now: Timestamp) -> Option<Turn> {
-        let changes = self.changes.load(Ordering::Relaxed);
-        let due = self.unsealed() && now.since(self.sealed_at()) >= SEAL_EVERY;
+    /// What is to be sealed now, if anything is, given how often something changed.
+    pub(super) fn seal_due(&self, changes: u64, now: Timestamp) -> Option<Turn> {
+        let due = self.is_unsealed(changes) && now.since(self.sealed_at()) >= SEAL_EVERY;
         due.then_some(Turn { changes, at: now })
     }
 
@@ -71,15 +64,15 @@ impl Ages {
         self.audited_at.store(now.0, Ordering::Relaxed);
     }
 
-    pub(super) fn at(&self, now: Timestamp) -> Since {
+    pub(super) fn at(&self, changes: u64, now: Timestamp) -> Since {
         Since {
             swept: now.since(Timestamp(self.swept_at.load(Ordering::Relaxed))),
-            sealed: self.unsealed().then(|| now.since(self.sealed_at())),
+            sealed: self.is_unsealed(changes).then(|| now.since(self.sealed_at())),
         }
     }
 
-    fn unsealed(&self) -> bool {
-        self.changes.load(Ordering::Relaxed) > self.changes_sealed.load(Ordering::Relaxed)
+    fn is_unsealed(&self, changes: u64) -> bool {
+        changes > self.changes_sealed.load(Ordering::Relaxed)
     }
 
     fn sealed_at(&self) -> Timestamp {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -11,7 +11,7 @@ use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
     Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PoolRow, RunFilter,
-    RunFull, RunRow, Stats, TaskRow, Told,
+    RunFull, RunRow, Stats, TaskRow, Tenants, Told,
 };
 
 use super::Engine;
@@ -33,6 +33,12 @@ impl Engine {
     #[must_use]
     pub fn deployment(&self) -> DeploymentId {
         self.store.deployment()
+    }
+
+    /// How far the entries of a tenant are.
+    pub async fn head(&self, tenant: &TenantId) -> Result<u64, Error> {
+        // Every read tells it; this one finds nothing, for tasks are numbered from one.
+        Ok(self.store.task(tenant, TaskId(0)).await?.as_of)
     }
 
     /// One task with everything but its history.
@@ -141,6 +147,25 @@ impl Engine {
         count_max: usize,
     ) -> Result<Page<KeyRow>, Error> {
         self.store.keys(tenant, after, count_max).await
+    }
+
+    /// The tenants after this one, in the order of their names.
+    pub async fn tenants(
+        &self,
+        after: Option<TenantId>,
+        count_max: usize,
+    ) -> Result<Tenants, Error> {
+        self.store.tenants(after, count_max).await
+    }
+
+    /// What a request under this key was for, if one was carried out.
+    pub async fn asked_before(
+        &self,
+        tenant: &TenantId,
+        principal: &PrincipalId,
+        key: &str,
+    ) -> Result<Option<[u8; 32]>, Error> {
+        self.store.asked_before(tenant, principal, key).await
     }
 
     /// Notes when keys were last used, which is no history and therefore no order.

@@ -74,6 +74,13 @@ impl ForceGuard {
             }
         }
     }
+
+    /// Takes back the last force that was counted: it was none.
+    pub fn give_back(&self, tenant: &TenantId, actor: &PrincipalId, task: TaskId) {
+        let mut forces = self.forces.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = forces.get_mut(tenant).and_then(|own| own.get_mut(&(actor.clone(), task)));
+        own.and_then(VecDeque::pop_back);
+    }
 }
 
 /// Forgets whoever forced nothing for an hour, if a new pair would not fit; then there is room, or

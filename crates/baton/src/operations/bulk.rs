@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::call::{Call, Envelope};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{About, Answered, Hints, Level, Method, Operation, Reply, Speaker};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
 
@@ -100,7 +100,7 @@ async fn one(call: &Call, index: usize, entry: BulkEntry) -> BulkItem {
     let arguments = arguments.unwrap_or_else(|| Value::Object(Map::new()));
     let (status, replayed, answer, problem) =
         match perform(call, index, &operation, arguments).await {
-            Ok((replayed, body)) => (200, replayed.then_some(true), Some(body), None),
+            Ok((status, reply)) => (status, reply.replayed.then_some(true), Some(reply.body), None),
             Err(problem) => (problem.status(), None, None, Some(problem.body())),
         };
     BulkItem { operation, status, replayed, answer, problem }
@@ -111,7 +111,7 @@ async fn perform(
     index: usize,
     operation: &Line,
     arguments: Value,
-) -> Result<(bool, Value), Problem> {
+) -> Result<(u16, Reply), Problem> {
     let invalid = |rule: &str| {
         let field = format!("entries[{index}].operation");
         Problem::invalid(vec![Violation { field, rule: rule.into() }])
@@ -129,7 +129,7 @@ async fn perform(
     };
     let own = call.within(envelope, (&entry.about, &arguments));
     let reply = entry.perform(arguments, Arc::new(own)).await?;
-    Ok((reply.replayed, reply.body))
+    Ok((entry.about.success(), reply))
 }
 
 /// Repeated as a whole, every request is repeated under its own key.

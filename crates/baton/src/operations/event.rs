@@ -1,5 +1,6 @@
 //! Events: what happened, in the order in which it was committed.
 
+use baton_domain::scope::Scope;
 use baton_store::Cursor;
 
 use crate::call::Call;
@@ -7,6 +8,9 @@ use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker
 use crate::problem::Problem;
 use crate::shape::{PageSize, Position, record};
 use crate::views::EventView;
+
+/// What a key must allow for its holder to see what happened to keys.
+const KEYS: Scope = Scope::of("key", Level::Read);
 
 record! {
     /// Which events.
@@ -46,7 +50,9 @@ impl Operation for List {
         let count_max = PageSize::or_usual(self.limit);
         let page = call.engine().entries(&call.caller().tenant, after, count_max).await?;
         let incarnation = call.engine().incarnation();
-        let items = page.rows.iter().map(|entry| EventView::of(entry, incarnation)).collect();
+        let with_keys = call.caller().may(&KEYS);
+        let view = |entry| EventView::of(entry, incarnation, with_keys);
+        let items = page.rows.iter().map(view).collect();
         let as_of = call.cursor(page.as_of);
         let next = page.more.then_some(Position(as_of));
         Ok(Answered::read(Events { items, next }, as_of))

@@ -20,7 +20,7 @@ record! {
         name: KeyName,
         /// Who will call with it; without it, the caller.
         principal: Option<PrincipalId>,
-        /// What sort of caller that is; without it, an agent.
+        /// What sort of caller that is; without it an agent, or for the caller's own key what the caller is.
         kind: Option<Kind>,
         /// What it allows: scopes such as run:work, or read, agent, worker or all. Never more than the caller may.
         scopes: BTreeSet<Line>,
@@ -56,6 +56,12 @@ record! {
     pub struct Revoke {
         /// Which key; those that were made with it go with it.
         key: KeyId,
+        /// Why.
+        reason: Reason,
+    }
+
+    /// The key that is shown, to open nothing any more.
+    pub struct RevokeSelf {
         /// Why.
         reason: Reason,
     }
@@ -109,15 +115,18 @@ impl Operation for Create {
     type Answer = KeyView;
 
     async fn perform(self, call: &Call) -> Result<Answered<KeyView>, Problem> {
-        let principal = self.principal.unwrap_or_else(|| call.caller().principal.clone());
+        let caller = call.caller();
+        let principal = self.principal.unwrap_or_else(|| caller.principal.clone());
+        // Nobody is of two kinds: a caller that makes a key for itself stays what it is.
+        let usual = if principal == caller.principal { caller.kind } else { Kind::Agent };
         let wish = KeyWish {
             name: self.name,
             principal,
-            kind: self.kind.unwrap_or(Kind::Agent),
+            kind: self.kind.unwrap_or(usual),
             scopes: self.scopes.iter().map(ToString::to_string).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };
-        let made = call.identity().create(call.caller(), call.how(), wish).await?;
+        let made = call.identity().create(caller, call.how(), wish).await?;
         Ok(answered(made))
     }
 }
@@ -187,6 +196,32 @@ impl Operation for Revoke {
         let identity = call.identity();
         let revoked = identity.revoke(call.caller(), call.how(), &self.key, self.reason).await?;
         Ok(call.done(RevokedView { id: self.key }, &revoked))
+    }
+}
+
+impl Operation for RevokeSelf {
+    const ABOUT: About = About {
+        noun: "key",
+        verb: "revoke-self",
+        summary: "Revoke the key that you show, whatever it allows, and all that were made with it",
+        method: Method::Post,
+        path: "/v1/keys/self/revoke",
+        level: Level::Read,
+        speaker: Speaker::Anyone,
+        hints: Hints::ENDS,
+        columns: &["id"],
+    };
+
+    type Answer = RevokedView;
+
+    async fn perform(self, call: &Call) -> Result<Answered<RevokedView>, Problem> {
+        let Some(key) = call.caller().key.clone() else {
+            let detail = "the caller has shown no key";
+            return Err(Problem::new("malformed", detail).next("baton key revoke"));
+        };
+        let identity = call.identity();
+        let revoked = identity.revoke(call.caller(), call.how(), &key, self.reason).await?;
+        Ok(call.done(RevokedView { id: key }, &revoked))
     }
 }
 

@@ -6,13 +6,35 @@ use super::key::{self, KeyView};
 use crate::call::Call;
 use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
 use crate::problem::Problem;
-use crate::shape::record;
+use crate::shape::{PageSize, record};
 
 record! {
     /// A tenant to let in.
     pub struct Create {
         /// What it is called.
         tenant: TenantId,
+    }
+
+    /// Which tenants.
+    pub struct List {
+        /// After this one.
+        after: Option<TenantId>,
+        /// At most so many.
+        limit: Option<PageSize>,
+    }
+
+    /// Part of a list of tenants.
+    pub struct Tenants {
+        /// In the order of their names.
+        items: Vec<TenantRow>,
+        /// Name it as `after` to go on; absent at the end.
+        next: Option<TenantId>,
+    }
+
+    /// A tenant in a list.
+    pub struct TenantRow {
+        /// What it is called.
+        id: TenantId,
     }
 
     /// A tenant with the first key of its owner.
@@ -43,5 +65,29 @@ impl Operation for Create {
         let identity = call.identity();
         let made = identity.found(call.caller(), &self.tenant, call.how()).await?;
         Ok(key::answered(made).map(|owner| TenantView { id: self.tenant, owner }))
+    }
+}
+
+impl Operation for List {
+    const ABOUT: About = About {
+        noun: "tenant",
+        verb: "list",
+        summary: "List tenants",
+        method: Method::Get,
+        path: "/v1/tenants",
+        level: Level::Admin,
+        speaker: Speaker::Person,
+        hints: Hints::READS,
+        columns: &["id"],
+    };
+
+    type Answer = Tenants;
+
+    async fn perform(self, call: &Call) -> Result<Answered<Tenants>, Problem> {
+        let count_max = PageSize::or_usual(self.limit);
+        let page = call.identity().tenants(call.caller(), self.after, count_max).await?;
+        let next = page.rows.last().filter(|_| page.more).cloned();
+        let items = page.rows.into_iter().map(|id| TenantRow { id }).collect();
+        Ok(Answered::read(Tenants { items, next }, call.as_of().await?))
     }
 }

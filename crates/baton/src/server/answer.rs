@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use baton_domain::time::Timestamp;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -14,7 +15,6 @@ use crate::problem::Problem;
 
 use super::connection::Busy;
 use super::crowd::Seat;
-use super::stream::Following;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const JSON: &str = "application/json";
@@ -22,24 +22,16 @@ const PROBLEM: &str = "application/problem+json";
 /// Seconds after which a request that may succeed later is worth repeating.
 const RETRY_AFTER: &str = "1";
 
-/// What is sent after the head.
-enum Content {
-    /// All of it, once.
-    Whole(Option<Bytes>),
-    /// As it happens.
-    Following(Following),
-}
-
 /// The body of an answer. As long as it is there, its request counts.
 pub struct Sent {
-    content: Content,
+    content: Option<Bytes>,
     _busy: Option<Busy>,
     _seat: Option<Seat>,
 }
 
 impl Sent {
     fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self { content: Content::Whole(Some(bytes.into())), _busy: None, _seat: None }
+        Self { content: Some(bytes.into()), _busy: None, _seat: None }
     }
 
     /// Ties the end of the request to the end of its answer.
@@ -55,28 +47,18 @@ impl Body for Sent {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
+        _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.content {
-            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Content::Following(following) => {
-                following.poll_next(cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
-            }
-        }
+        Poll::Ready(self.content.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.content, Content::Whole(None))
+        self.content.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Whole(bytes) => {
-                let length = bytes.as_ref().map_or(0, Bytes::len);
-                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
-            }
-            Content::Following(_) => SizeHint::default(),
-        }
+        let length = self.content.as_ref().map_or(0, Bytes::len);
+        SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
     }
 }
 
@@ -139,15 +121,25 @@ pub fn wrong_method(allowed: &[&'static str]) -> Response<Sent> {
     response
 }
 
-/// Events as they happen.
+/// What the parser is told of a request whose answer somebody else writes: that it was the last
+/// one of its connection.
 #[must_use]
-pub fn following(following: Following) -> Response<Sent> {
-    let content = Content::Following(following);
-    let body = Sent { content, _busy: None, _seat: None };
-    let mut response = sent(StatusCode::OK, "text/event-stream", body);
-    // A stream ends with its connection: readers wait for that, not for the last chunk.
+pub fn handed_over() -> Response<Sent> {
+    let mut response = Response::new(Sent::whole(Bytes::new()));
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+/// The head of events as they happen. They end with their connection.
+#[must_use]
+pub fn stream_head(now: Timestamp) -> String {
+    let date = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\nconnection: close\r\n\
+         date: {}\r\n\r\n",
+        date.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    )
 }
 
 fn sent(status: StatusCode, kind: &'static str, body: Sent) -> Response<Sent> {

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
+use crate::surroundings::{key_file_in, socket_in};
 use crate::{clockwork, home, operations};
 
 use super::start::{DISK, Error, Wish};
@@ -27,7 +28,7 @@ const LISTEN: &str = "127.0.0.1:7117";
 /// The longest way out: after that the process goes as it is, which loses nothing that was answered.
 const WAY_OUT_MAX: Duration = Duration::from_secs(25);
 /// How often it is noted which keys were used.
-const NOTE_EVERY: Duration = Duration::from_secs(30);
+const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// How often the store is tried to be closed, and how long between: two seconds in all.
 const CLOSE_TRIES: usize = 200;
 const CLOSE_AGAIN: Duration = Duration::from_millis(10);
@@ -126,7 +127,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let mut signals = Signals::listen()?;
     let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
-    let key_file = wish.folder.join("local.key");
+    let key_file = key_file_in(&wish.folder);
     let chance = Arc::new(SystemChance);
     let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));
     let provided = local::provide(&key_file, &engine, &identity).await;
@@ -134,7 +135,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let listener = TcpListener::bind(wish.listen).await;
     let listener = listener.map_err(|error| Error::Listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::Listen(wish.listen, error))?;
-    let path = wish.socket.clone().unwrap_or_else(|| wish.folder.join("run/baton.sock"));
+    let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
     let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, Limits::default());

@@ -1,4 +1,4 @@
-//! One connection: how long it may take over what it is doing, and how it is cut.
+//! One connection: how long it may take over what it is doing, and who has it.
 //!
 //! A request passes through three phases. While nothing has come, the connection is idle; from the
 //! first byte of a head to its last it is reading; then it is busy until the answer is gone.
@@ -6,30 +6,31 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use super::limits::Limits;
+use super::stream::Reader;
 
 const IDLE: u8 = 0;
 const READING: u8 = 1;
 const BUSY: u8 = 2;
 
 /// What the parts of a connection know of each other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Connection {
     phase: AtomicU8,
-    cut: Notify,
+    /// Whether the socket is for a reader of events: what the parser says is dropped.
+    taken: AtomicBool,
+    reader: Mutex<Option<Box<Reader>>>,
 }
 
 /// A request that is being answered; when it is gone, the connection is idle again.
-#[derive(Debug)]
 pub struct Busy(Arc<Connection>);
 
 impl Connection {
@@ -40,14 +41,19 @@ impl Connection {
         Busy(Arc::clone(self))
     }
 
-    /// Ends the connection at once, whatever its socket does.
-    pub fn cut(&self) {
-        self.cut.notify_one();
+    /// Gives the socket to a reader of events, once the parser is done with it.
+    pub fn hand_over(&self, reader: Reader) {
+        self.taken.store(true, Ordering::Release);
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(reader));
     }
 
-    /// Waits until somebody cuts it.
-    pub async fn is_cut(&self) {
-        self.cut.notified().await;
+    /// Who the socket was given to, if to anybody.
+    pub fn take_reader(&self) -> Option<Box<Reader>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
     }
 }
 
@@ -94,6 +100,11 @@ impl<S> Paced<S> {
     pub fn new(socket: S, connection: Arc<Connection>, limits: Limits) -> Self {
         let (reading, writing) = (Deadline::default(), Deadline::default());
         Self { socket, connection, limits, reading, writing }
+    }
+
+    /// The socket itself.
+    pub fn into_inner(self) -> S {
+        self.socket
     }
 
     fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
@@ -147,6 +158,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.connection.is_taken() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let wrote = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.wrote(wrote, cx)
     }
@@ -156,6 +170,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.connection.is_taken() {
+            return Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()));
+        }
         let wrote = Pin::new(&mut self.socket).poll_write_vectored(cx, parts);
         self.wrote(wrote, cx)
     }

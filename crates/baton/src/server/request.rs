@@ -6,6 +6,7 @@ use std::time::Duration;
 use baton_domain::Refusal;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::Text;
+use baton_domain::time::Timestamp;
 use baton_store::Error;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -131,10 +132,11 @@ impl Answering<'_> {
         };
         if !entry.about.changes() && wants_stream(headers)? && stream::can_follow(entry) {
             let last_seen = once(headers, &LAST_EVENT_ID)?;
-            let reader = (session, Arc::clone(self.connection));
             let limits = *self.server.limits();
-            let following = stream::follow(asking, arguments, last_seen, reader, limits).await?;
-            return Ok((answer::following(following), seat));
+            let held = (session, seat);
+            let reader = stream::follow(asking, arguments, last_seen, held, limits).await?;
+            self.connection.hand_over(reader);
+            return Ok((answer::handed_over(), None));
         }
         let bound = self.bound(entry);
         let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
@@ -233,6 +235,12 @@ impl Asking {
     /// Begins to listen for changes of what it would answer.
     pub fn listen(&self) -> Result<Listener, Problem> {
         Ok(self.identity.engine().changes().listen(&self.caller.tenant)?)
+    }
+
+    /// Now, on the clock of the server.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.identity.engine().now()
     }
 
     /// What one of its arguments looks like.

@@ -1,19 +1,14 @@
 //! A list that is followed: what a GET would answer now, and then what it would answer next.
 //!
-//! A feeder, a task of its own, performs the same operation again after each change and hands what
-//! it found to the connection, one batch at a time. So a reader holds one batch at most, however
-//! slow it is; and the feeder's deadline runs whatever the reader's socket does.
+//! A reader has the socket for itself from the head on: the parser and its buffers are gone, so
+//! one that hears nothing holds next to nothing. It performs the same operation again after each
+//! change and writes what it found, one batch at a time; so it holds one batch at most, however
+//! slowly it is taken.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use crate::changes::Listener;
@@ -21,43 +16,18 @@ use crate::operation::{Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
 
-use super::connection::Connection;
+use super::answer;
+use super::crowd::Seat;
 use super::door::Session;
 use super::limits::{Limits, STREAM_BYTES_MAX, STREAM_EVENTS_MAX};
 use super::request::Asking;
 
 /// Keeps proxies and readers from thinking that nobody is there.
-const COMMENT: &[u8] = b":\n\n";
-
-/// The end that the connection reads from.
-pub struct Following {
-    batches: mpsc::Receiver<Bytes>,
-    /// The last thing to be told instead of what waits; set by the feeder, once.
-    farewell: Arc<OnceLock<Bytes>>,
-    over: bool,
-}
-
-impl Following {
-    /// The next piece of the stream.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        if let Some(farewell) = self.farewell.get() {
-            self.over = true;
-            return Poll::Ready(Some(farewell.clone()));
-        }
-        let next = self.batches.poll_recv(cx);
-        match (&next, self.farewell.get()) {
-            // The feeder went while this was looking.
-            (Poll::Ready(None), Some(farewell)) => {
-                self.over = true;
-                Poll::Ready(Some(farewell.clone()))
-            }
-            (Poll::Ready(_) | Poll::Pending, _) => next,
-        }
-    }
-}
+const COMMENT: &str = ":\n\n";
+/// What ends an event.
+const END: &[u8] = b"\n\n";
+/// What is read at once of what a reader says, which nobody listens to.
+const HEARD_BYTES: usize = 16;
 
 /// Whether the answers of an operation can be followed: a list that goes on after a cursor.
 #[must_use]
@@ -72,9 +42,9 @@ pub async fn follow(
     asking: Asking,
     mut arguments: Value,
     last_seen: Option<&str>,
-    (session, connection): (Session, Arc<Connection>),
+    (session, seat): (Session, Option<Seat>),
     limits: Limits,
-) -> Result<Following, Problem> {
+) -> Result<Reader, Problem> {
     if let Some(last_seen) = last_seen {
         arguments["after"] = last_seen.into();
     }
@@ -85,70 +55,128 @@ pub async fn follow(
     // Whoever listens before it looks misses nothing in between.
     let listener = asking.listen()?;
     let first = asking.perform(arguments.clone()).await?;
-    let (sender, batches) = mpsc::channel(1);
-    let farewell = Arc::new(OnceLock::new());
-    let feeder = Feeder {
-        asking,
-        arguments,
-        session,
-        connection,
-        limits,
-        sender,
-        farewell: Arc::clone(&farewell),
-    };
-    tokio::spawn(feeder.run(first, listener));
-    Ok(Following { batches, farewell, over: false })
+    let feeder = Feeder { asking, told: arguments["after"].clone(), arguments, limits };
+    Ok(Reader { feeder, session, seat, first, listener })
+}
+
+/// Somebody who follows.
+pub struct Reader {
+    feeder: Feeder,
+    session: Session,
+    seat: Option<Seat>,
+    first: Reply,
+    listener: Listener,
+}
+
+impl Reader {
+    /// Writes head and events to the socket until there is a reason to stop.
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(self, mut socket: S) {
+        let Self { mut feeder, session, seat, first, listener } = self;
+        let mut written = Written::of(answer::stream_head(feeder.asking.now()));
+        let ended = tokio::select! {
+            ended = feeder.feed(&mut socket, &mut written, first, listener) => ended,
+            problem = session.over() => Some(problem),
+        };
+        // Without a problem the reader has gone by itself.
+        let Some(problem) = ended else { return };
+        let Feeder { asking, told, limits, .. } = feeder;
+        // While it waits for a reader to go, it holds nothing that others wait for.
+        drop((asking, session));
+        let (mut last, after) = written.rest_of_event();
+        let after = after.map_or(told, Value::from);
+        let body = json!({ "code": problem.code(), "detail": problem.detail(), "after": after });
+        last.extend_from_slice(format!("event: resync\ndata: {body}\n\n").as_bytes());
+        let farewell = async {
+            socket.write_all(&last).await?;
+            socket.shutdown().await
+        };
+        // One that does not take even this is cut.
+        drop(timeout(limits.farewell, farewell).await);
+        drop(seat);
+    }
+}
+
+/// What is being written, and how far it is: whoever is interrupted goes on from there.
+#[derive(Default)]
+struct Written {
+    batch: Vec<u8>,
+    count: usize,
+}
+
+impl Written {
+    fn of(batch: impl Into<Vec<u8>>) -> Self {
+        Self { batch: batch.into(), count: 0 }
+    }
+
+    /// Writes what is left; false if the reader has gone.
+    async fn go_on(&mut self, socket: &mut (impl AsyncWrite + Unpin)) -> bool {
+        while self.count < self.batch.len() {
+            match socket.write(&self.batch[self.count..]).await {
+                Ok(0) | Err(_) => return false,
+                Ok(count) => self.count += count,
+            }
+        }
+        *self = Self::default();
+        true
+    }
+
+    /// What is left of an event that was begun, and the place of the last one that will have been
+    /// told with it. A head is told whole; it ends like an event.
+    fn rest_of_event(&self) -> (Vec<u8>, Option<String>) {
+        let is_head = self.batch.starts_with(b"HTTP/");
+        if self.count == 0 && !is_head {
+            return (vec![], None);
+        }
+        let end = if is_head { self.batch.len() } else { self.end_of_event() };
+        let told = String::from_utf8_lossy(&self.batch[..end]);
+        let after = told.lines().rev().find_map(|line| line.strip_prefix("id: "));
+        (self.batch[self.count..end].to_vec(), after.map(str::to_owned))
+    }
+
+    fn end_of_event(&self) -> usize {
+        let from = self.count.saturating_sub(END.len());
+        let end = self.batch[from..].windows(END.len()).position(|two| two == END);
+        end.map_or(self.batch.len(), |at| from + at + END.len())
+    }
 }
 
 struct Feeder {
     asking: Asking,
     arguments: Value,
-    session: Session,
-    connection: Arc<Connection>,
+    /// Up to here everything was written.
+    told: Value,
     limits: Limits,
-    sender: mpsc::Sender<Bytes>,
-    farewell: Arc<OnceLock<Bytes>>,
 }
 
 impl Feeder {
-    async fn run(mut self, first: Reply, listener: Listener) {
-        let (limits, session) = (self.limits, self.session.clone());
-        let ended = tokio::select! {
-            ended = self.feed(first, listener) => ended,
-            problem = session.over() => Some(problem),
-        };
-        // Without a problem the reader has gone by itself.
-        let Some(problem) = ended else { return };
-        let Self { asking, arguments, session: same, connection, sender, farewell, .. } = self;
-        // While it waits for a reader to go, it holds nothing that others wait for.
-        drop((asking, session, same));
-        let body = json!({
-            "code": problem.code(), "detail": problem.detail(), "after": arguments["after"],
-        });
-        drop(farewell.set(format!("event: resync\ndata: {body}\n\n").into()));
-        let gone = async {
-            // A batch that nobody took makes way for the farewell; an empty one wakes a reader.
-            drop(sender.try_send(Bytes::new()));
-            sender.closed().await;
-        };
-        if timeout(limits.farewell, gone).await.is_err() {
-            connection.cut();
-        }
-    }
-
     /// Feeds until there is a reason to stop; none if the reader has gone.
-    async fn feed(&mut self, first: Reply, mut listener: Listener) -> Option<Problem> {
+    async fn feed<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut S,
+        written: &mut Written,
+        first: Reply,
+        mut listener: Listener,
+    ) -> Option<Problem> {
+        if let Err(ended) = self.write(socket, written).await {
+            return ended;
+        }
         let mut comment = pin!(sleep(self.limits.comment));
         let mut reply = first;
         loop {
             let (batch, more) = self.batch(&reply);
+            drop(reply);
             if !batch.is_empty() {
-                if let Err(ended) = self.send(batch.into()).await {
+                *written = Written::of(batch);
+                if let Err(ended) = self.write(socket, written).await {
                     return ended;
                 }
                 comment.set(sleep(self.limits.comment));
             }
-            if !more && let Err(ended) = self.wait(&mut listener, comment.as_mut()).await {
+            self.told = self.arguments["after"].clone();
+            if !more
+                && let Err(ended) =
+                    self.wait(socket, written, &mut listener, comment.as_mut()).await
+            {
                 return ended;
             }
             reply = match self.asking.perform(self.arguments.clone()).await {
@@ -158,36 +186,42 @@ impl Feeder {
         }
     }
 
-    /// Waits for a reason to look again, and says meanwhile that somebody is here.
-    async fn wait(
+    /// Waits for a reason to look again. Where nothing happens, it says now and then that somebody
+    /// is here, and looks then, too: a ring may be lost, and other servers do not ring here.
+    async fn wait<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
+        socket: &mut S,
+        written: &mut Written,
         listener: &mut Listener,
         mut comment: Pin<&mut tokio::time::Sleep>,
     ) -> Result<(), Option<Problem>> {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.sender.closed() => return Err(None),
-                heard = listener.heard() => {
-                    heard.map_err(|error| Some(error.into()))?;
-                    // More may come at once: one look for all of it.
-                    sleep(self.limits.gather).await;
-                    return Ok(());
-                }
-                () = &mut comment => {
-                    self.send(Bytes::from_static(COMMENT)).await?;
-                    comment.set(sleep(self.limits.comment));
-                }
+        tokio::select! {
+            biased;
+            () = is_gone(socket) => Err(None),
+            rung = listener.rung() => {
+                rung.map_err(|error| Some(error.into()))?;
+                // More may come at once: one look for all of it.
+                sleep(self.limits.gather).await;
+                Ok(())
+            }
+            () = &mut comment => {
+                *written = Written::of(COMMENT);
+                self.write(socket, written).await?;
+                comment.set(sleep(self.limits.comment));
+                Ok(())
             }
         }
     }
 
-    async fn send(&self, batch: Bytes) -> Result<(), Option<Problem>> {
-        let slow: Duration = self.limits.slow;
-        match self.sender.send_timeout(batch, slow).await {
-            Ok(()) => Ok(()),
-            Err(SendTimeoutError::Closed(_)) => Err(None),
-            Err(SendTimeoutError::Timeout(_)) => {
+    async fn write<S: AsyncWrite + Unpin>(
+        &self,
+        socket: &mut S,
+        written: &mut Written,
+    ) -> Result<(), Option<Problem>> {
+        match timeout(self.limits.slow, written.go_on(socket)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(_) => {
                 let detail = "the stream was read too slowly: begin again after the last event";
                 Err(Some(Problem::new("too_slow", detail)))
             }
@@ -220,4 +254,10 @@ impl Feeder {
         }
         (batch, reply.body.get("next").is_some())
     }
+}
+
+/// Waits until the reader hangs up. What it says meanwhile is not for anybody.
+async fn is_gone(socket: &mut (impl AsyncRead + Unpin)) {
+    let mut heard = [0; HEARD_BYTES];
+    while let Ok(1..) = socket.read(&mut heard).await {}
 }

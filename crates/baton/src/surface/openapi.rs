@@ -99,11 +99,10 @@ fn parameter(place: &str, field: &Field) -> Value {
 /// What a request carries beside its arguments.
 fn headers(entry: &Entry) -> Vec<Value> {
     let about = &entry.about;
-    let of_task = about.placeholders().any(|name| matches!(name, "task" | "run"));
     let by_holder = about.level == Level::Work;
     let wanted = [
         (about.changes() && about.verb != "heartbeat", "IdempotencyKey"),
-        (about.changes() && of_task, "IfMatch"),
+        (about.takes_version(), "IfMatch"),
         (by_holder, "ClaimToken"),
         (is_followed(entry), "LastEventId"),
     ];

@@ -1,6 +1,7 @@
 //! What happened, as callers see it.
 
 use baton_domain::ids::{PrincipalId, TaskId};
+use baton_domain::project::RecordEvent;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::{About, Happened};
@@ -23,7 +24,7 @@ record! {
         task: Option<TaskId>,
         /// Which version of the task it led to, or of all projects and pools together.
         version: u64,
-        /// What happened, in order; each names itself in `event`.
+        /// What happened, in order; each names itself in `event`. What happened to keys is told to those who may read keys.
         events: Vec<Value>,
         /// Whether its words were erased on purpose.
         erased: Option<bool>,
@@ -43,16 +44,22 @@ record! {
 }
 
 impl EventView {
-    /// An entry of this life of the store as callers see it.
+    /// An entry of this life of the store as callers see it. Whoever may not read keys sees that
+    /// something happened in its place, so that no place is missing, but not what.
     #[must_use]
-    pub fn of(entry: &Entry, incarnation: u64) -> Self {
+    pub fn of(entry: &Entry, incarnation: u64, with_keys: bool) -> Self {
         let (task, version) = match entry.about {
             About::Task(task, version) => (Some(task), version),
             About::Records(version) => (None, version),
         };
         let events = match &entry.happened {
             Happened::ToTask(events) => values(events),
-            Happened::ToRecord(events) => values(events),
+            Happened::ToRecord(events) => {
+                let seen = events.iter().filter(|event| with_keys || !is_of_keys(event));
+                values(&seen.collect::<Vec<_>>())
+            }
+            // What this binary cannot read may be about keys.
+            Happened::Unknown(_) if task.is_none() && !with_keys => vec![],
             Happened::Unknown(raw) => unknown(raw),
             Happened::Erased => vec![],
         };
@@ -65,6 +72,16 @@ impl EventView {
             events,
             erased: (entry.happened == Happened::Erased).then_some(true),
         }
+    }
+}
+
+fn is_of_keys(event: &RecordEvent) -> bool {
+    match event {
+        RecordEvent::Key(_) => true,
+        RecordEvent::ProjectPut { .. }
+        | RecordEvent::ProjectRemoved { .. }
+        | RecordEvent::PoolLimited { .. }
+        | RecordEvent::PoolShut { .. } => false,
     }
 }
 

@@ -53,7 +53,7 @@ async fn a_server_on_its_way_out_is_not_ready_and_hands_out_no_work() {
     let task = world.task("Something to do").await;
     let server = Arc::clone(&world.server);
     let draining = tokio::spawn(async move { server.drain().await });
-    crate::world::until(|| world.engine.waiters().is_closed()).await;
+    crate::more::until(|| world.engine.waiters().is_closed()).await;
     let health = world.ask(&world.plain(Ask::get("/health"))).await;
     assert_eq!((health.status, health.body.as_slice()), (503, b"red".as_slice()));
     let refused = world.ask(&world.claim("claim", &json!({}))).await;

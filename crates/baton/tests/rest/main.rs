@@ -2,10 +2,16 @@
 
 mod answers;
 mod bounds;
-mod caller;
 mod closing;
 mod doors;
+mod more;
 mod strangers;
 mod streams;
 mod unix;
+
+#[path = "../support/caller.rs"]
+mod caller;
+#[path = "../support/serving.rs"]
+mod serving;
+#[path = "../support/world.rs"]
 mod world;

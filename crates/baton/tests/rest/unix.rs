@@ -1,27 +1,20 @@
 //! The socket, and `baton serve` as a process.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 use baton::server::socket;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::{TcpStream, UnixStream};
+use serde_json::json;
+use tokio::net::UnixStream;
 
 use crate::caller::{Ask, Caller};
+use crate::serving::{Serving, command, folder, start};
 use crate::world::World;
-
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("there is room");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("it is ours");
-    folder
-}
 
 fn local(ask: Ask) -> Ask {
     ask.with("host", "localhost")
@@ -94,59 +87,12 @@ async fn a_leftover_is_replaced_and_a_live_socket_is_not() {
     assert!(matches!(refused, Some(socket::Error::InUse(_))), "{refused:?}");
 }
 
-/// A server in a process of its own; killed if a test forgets it.
-struct Serving {
-    child: Child,
-    ready: Value,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn command(data: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command.arg("serve").arg("--json").arg("--data").arg(data).args(more);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn start(data: &Path) -> Serving {
-    let mut child = command(data, &["--listen", "127.0.0.1:0"]).spawn().expect("it starts");
-    let mut line = String::new();
-    let out = child.stdout.take().expect("it is piped");
-    BufReader::new(out).read_line(&mut line).expect("it says something");
-    let ready = serde_json::from_str(&line).expect("one line of JSON");
-    Serving { child, ready }
-}
-
 fn exit(data: &Path, more: &[&str]) -> (Option<i32>, String) {
     let output = command(data, more).output().expect("it ends");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 impl Serving {
-    fn text(&self, name: &str) -> String {
-        self.ready[name].as_str().expect("it is there").to_owned()
-    }
-
-    async fn connect(&self) -> Caller {
-        let url = self.text("url");
-        let address = url.strip_prefix("http://").expect("a URL").to_owned();
-        Caller::new(TcpStream::connect(address).await.expect("it listens"))
-    }
-
-    fn get(&self, target: &str) -> Ask {
-        let key = fs::read_to_string(self.text("key_file")).expect("it is written");
-        let host = self.text("url").replace("http://", "");
-        Ask::get(target)
-            .with("host", &host)
-            .with("authorization", &format!("Bearer {}", key.trim()))
-    }
-
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("it has an id"), signal).expect("it is alive");

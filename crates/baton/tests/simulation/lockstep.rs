@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::PoolName;
@@ -17,7 +17,8 @@ use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
     Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, KeyFound,
-    KeyRow, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Told,
+    KeyRow, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants,
+    Told,
 };
 use baton_testkit::chance::Chance;
 
@@ -302,6 +303,19 @@ impl Store for Lockstep {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         ready(now(self.inner().keys(tenant, after, count_max)))
+    }
+
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {
+        ready(now(self.inner().tenants(after, count_max)))
+    }
+
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>> {
+        ready(now(self.inner().asked_before(tenant, principal, key)))
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

@@ -85,7 +85,7 @@ fn check(task: &NewTask) -> Result<(), Refusal> {
     }
     if task.draft && task.start_in.is_some() {
         let rule = "must be absent for a draft; publish and move it instead";
-        return Err(Refusal::Invalid { field: "start_in".into(), rule: rule.into() });
+        return Err(Refusal::Invalid { field: "stage".into(), rule: rule.into() });
     }
     Ok(())
 }

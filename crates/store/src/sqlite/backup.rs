@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use baton_domain::scene::Lease;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -258,7 +259,9 @@ fn copied(
     }
 }
 
-/// Gives a database another life, so that no claim from before is good in it.
+/// Gives a database another life, so that no claim from before is good in it: tokens and cursors
+/// name the life that they are of, and every lease is forfeit, whoever proves to have held it. The
+/// first sweep ends their attempts as those of any holder that was lost.
 fn renew(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<u64> {
     let (before, _) = load::names(conn)?;
     let mut bytes = [0; 8];
@@ -268,6 +271,7 @@ fn renew(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<u64> {
     let incarnation = if drawn == before || drawn == 0 { before / 2 + 1 } else { drawn };
     let sql = "UPDATE meta SET value = ?1 WHERE name = 'incarnation'";
     conn.execute(sql, [super::pen::int(incarnation)])?;
+    conn.execute("UPDATE leases SET expires_at = ?1", [Lease::FORFEIT.0])?;
     Ok(incarnation)
 }
 

@@ -14,7 +14,9 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use super::pen::{int, nat, parse};
 use super::reads::tenant;
 use crate::Error;
-use crate::read::{COUNTED_MAX, Column, Filter, LeaseRow, List, PoolRow, Stats, TaskRow, Told};
+use crate::read::{
+    COUNTED_MAX, Column, Filter, LeaseRow, List, PoolRow, Stats, TaskRow, Tenants, Told, page_size,
+};
 
 const TASK_COLUMNS: &str = "f.body, b.body, l.attempt, l.holder, l.expires_at";
 const TASK_JOINS: &str = "JOIN briefs b ON b.tenant = f.tenant AND b.task = f.task
@@ -161,6 +163,24 @@ pub(super) fn projects(
         Ok(Arc::new(parse::<Project>(row.get_ref(0)?.as_str()?)?))
     })?;
     Ok(List::fill(rows, |project| project.id.clone(), |_| true, count_max, own.head)?)
+}
+
+pub(super) fn tenants(
+    conn: &Connection,
+    after: Option<&TenantId>,
+    count_max: usize,
+) -> Result<Tenants, Error> {
+    let count_max = page_size(count_max);
+    let sql = "SELECT name FROM tenants WHERE ?1 IS NULL OR name > ?1 ORDER BY name LIMIT ?2";
+    let mut found = conn.prepare_cached(sql)?;
+    let wanted = params![after.map(TenantId::as_str), int(count_max as u64 + 1)];
+    let rows = found.query_map(wanted, |row| {
+        TenantId::new(row.get_ref(0)?.as_str()?).map_err(|_| rusqlite::Error::InvalidQuery)
+    })?;
+    let mut rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+    let more = rows.len() > count_max;
+    rows.truncate(count_max);
+    Ok(Tenants { rows, more })
 }
 
 /// Names of pools are ordered as the domain orders them, which is not the order of their texts.

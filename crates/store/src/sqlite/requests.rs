@@ -1,10 +1,11 @@
 //! Request keys: what was answered, so that a repeated request gets the same.
 
-use baton_domain::ids::{PrincipalId, TaskId};
+use baton_domain::ids::{PrincipalId, TaskId, TenantId};
 use baton_domain::time::Timestamp;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::pen::{Pen, int, nat};
+use crate::Error;
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -16,6 +17,20 @@ pub(super) struct Earlier {
     pub(super) position: Option<u64>,
     /// The attempt whose lease was shown.
     pub(super) attempt: Option<u32>,
+}
+
+/// What a request under this key was for.
+pub(super) fn asked_before(
+    conn: &Connection,
+    tenant: &TenantId,
+    principal: &PrincipalId,
+    key: &str,
+) -> Result<Option<[u8; 32]>, Error> {
+    let sql = "SELECT r.fingerprint FROM requests r JOIN tenants t ON t.id = r.tenant
+               WHERE t.name = ?1 AND r.principal = ?2 AND r.key = ?3";
+    let mut found = conn.prepare_cached(sql)?;
+    let asked = params![tenant.as_str(), principal.as_str(), key];
+    Ok(found.query_row(asked, |row| row.get(0)).optional()?)
 }
 
 impl Pen {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -13,13 +13,13 @@ use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
 use super::inbox::Job;
-use super::{SqliteStore, audit, keys, lists, reads, runs};
+use super::{SqliteStore, audit, keys, lists, reads, requests, runs};
 use crate::chain::Audit;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Told,
+    Stats, TaskRow, Tenants, Told,
 };
 use crate::{Answer, Error, Store};
 
@@ -153,6 +153,20 @@ impl Store for SqliteStore {
     ) -> Answer<'a, Page<KeyRow>> {
         let tenant = tenant.clone();
         self.read(move |conn| keys::keys(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {
+        self.read(move |conn| lists::tenants(conn, after.as_ref(), count_max))
+    }
+
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>> {
+        let (tenant, principal, key) = (tenant.clone(), principal.clone(), key.to_owned());
+        self.read(move |conn| requests::asked_before(conn, &tenant, &principal, &key))
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

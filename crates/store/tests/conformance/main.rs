@@ -207,7 +207,8 @@ macro_rules! conformance {
                     ended_tasks_are_put_away_in_time
                     a_shorter_keeping_time_counts_for_what_ended_before
                     every_pool_order_is_an_entry
-                    whatever_becomes_claimable_rings_the_bell;
+                    whatever_becomes_claimable_rings_the_bell
+                    whatever_is_written_rings_the_bell;
                 keys:
                     a_key_reads_as_it_was_made
                     a_key_is_found_by_its_id_alone_and_tells_its_tenant

@@ -1,5 +1,7 @@
 //! Projects and pools.
 
+use std::collections::BTreeSet;
+
 use baton_domain::Refusal;
 use baton_domain::command::{NewTask, Person};
 use baton_domain::ids::TaskId;
@@ -150,8 +152,21 @@ pub async fn every_pool_order_is_an_entry(world: &World) {
 fn names_lane(freed: &[Freed], expected: &str) -> bool {
     freed.iter().any(|freed| match freed {
         Freed::Lane(_, Lane { stage, .. }) => stage.as_str() == expected,
-        Freed::Pools(_) => false,
+        Freed::Pools(_) | Freed::Entries(_) => false,
     })
+}
+
+pub async fn whatever_is_written_rings_the_bell(world: &World) {
+    let (own, nobody) = (BTreeSet::from([world.tenant.clone()]), BTreeSet::new());
+    world.told().await;
+    let task = world.queued().await;
+    assert_eq!(world.told().await, own, "a task was made");
+    world.tell(task, Person::Publish).await.expect("it is published already");
+    assert_eq!(world.told().await, nobody, "nothing was written");
+    world.claim(&solo("bob")).await.expect("there is work");
+    assert_eq!(world.told().await, own, "a run was claimed");
+    world.wait(Millis::minutes(6)).await;
+    assert!(world.told().await.contains(&world.tenant), "a lease ended by itself");
 }
 
 pub async fn whatever_becomes_claimable_rings_the_bell(world: &World) {

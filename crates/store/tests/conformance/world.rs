@@ -1,5 +1,6 @@
 //! A store with nobody else in it, a clock that stands still, and what a case says to them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -144,7 +145,19 @@ impl World {
     /// but not later than before it answers the next order.
     pub async fn rung(&self) -> Vec<Freed> {
         self.sweep_some(0).await;
-        std::mem::take(&mut *self.shared.rung.lock().expect("nobody panics while ringing"))
+        let rung = std::mem::take(&mut *self.shared.rung.lock().expect("nobody panics"));
+        rung.into_iter().filter(|freed| !matches!(freed, Freed::Entries(_))).collect()
+    }
+
+    /// Whose entries the bell told of since somebody last asked.
+    pub async fn told(&self) -> BTreeSet<TenantId> {
+        self.sweep_some(0).await;
+        let rung = std::mem::take(&mut *self.shared.rung.lock().expect("nobody panics"));
+        let of = |freed| match freed {
+            Freed::Entries(tenant) => Some(tenant),
+            Freed::Lane(..) | Freed::Pools(_) => None,
+        };
+        rung.into_iter().filter_map(of).collect()
     }
 
     pub async fn order(

@@ -13,6 +13,7 @@ mod power;
 mod promise;
 mod raw;
 mod reopening;
+mod restoring;
 mod script;
 mod site;
 mod stopping;

@@ -1,3 +1,4 @@
+use std::future::Future as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -238,4 +239,22 @@ async fn claimers_that_give_up_at_any_moment_lose_nothing_for_the_others() {
         next.expect("there is one for each");
         claimed += 1;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_heard_of_although_its_caller_went_away() {
+    let world = World::new().await;
+    let mut listener = world.engine.changes().listen(&super::world::tenant()).expect("it may");
+    let before = world.engine.changes().rings();
+    {
+        let mut asked = std::pin::pin!(world.create("one"));
+        // Asked once and never again: the order is with the store, and nobody waits for it.
+        std::future::poll_fn(|context| {
+            let _ = asked.as_mut().poll(context);
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    listener.heard().await.expect("it is open");
+    assert!(world.engine.changes().rings() > before, "the bell rang, not the clock");
 }

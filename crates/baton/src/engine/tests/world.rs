@@ -22,7 +22,7 @@ use baton_store::memory::MemoryStore;
 use baton_store::{
     Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
     KeyFound, KeyRow, Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
-    TaskRow, Told,
+    TaskRow, Tenants, Told,
 };
 
 use crate::chance::SeededChance;
@@ -328,6 +328,19 @@ impl Store for Flawed {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         self.model.keys(tenant, after, count_max)
+    }
+
+    fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {
+        self.model.tenants(after, count_max)
+    }
+
+    fn asked_before<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        principal: &'a PrincipalId,
+        key: &'a str,
+    ) -> Answer<'a, Option<[u8; 32]>> {
+        self.model.asked_before(tenant, principal, key)
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

@@ -74,6 +74,7 @@ impl Operation for Claim {
 
     async fn perform(self, call: &Call) -> Result<Answered<ClaimedView>, Problem> {
         let claimed = call.engine().claim(self.wish(call)).await?;
+        call.note_commit();
         answered(call, &claimed).await
     }
 }

@@ -95,7 +95,7 @@ impl Operation for Complete {
         };
         let says = Agent::Complete { summary: self.summary, submission };
         let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.completed_view(&done, self.run)
     }
 }
 

@@ -74,10 +74,18 @@ async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunVie
     let (caller, task) = (call.caller(), call.task_of(run)?);
     let now = call.engine().now();
     let forces = call.identity().forces();
-    forces.admit(&caller.tenant, &caller.principal, task, now).map_err(|limited| {
+    // What happened already does not happen again, and does not count again.
+    let counts = !call.is_repeated().await?;
+    let admitted =
+        if counts { forces.admit(&caller.tenant, &caller.principal, task, now) } else { Ok(()) };
+    admitted.map_err(|limited| {
         let wait = Span(limited.retry_after).to_string();
         Problem::new(limited.code(), limited.to_string()).with("retry_after", wait)
     })?;
     let done = call.say_of(run, says).await?;
+    if counts && done.committed.replayed {
+        // The same request was under way at the same time.
+        forces.give_back(&caller.tenant, &caller.principal, task);
+    }
     call.run_view(&done)
 }

@@ -88,6 +88,7 @@ impl Operation for Start {
             ..NewTask::new(project.id.clone(), creator, self.title)
         };
         let claimed = call.engine().start(wish, task).await?;
+        call.note_commit();
         claim::answered(call, &claimed).await
     }
 }
@@ -103,6 +104,8 @@ async fn find(call: &Call, name: Option<&ProjectId>) -> Result<Project, Problem>
             found.map(|project| (**project).clone()).ok_or_else(Problem::not_found)
         }
         (None, [only]) => Ok((**only).clone()),
+        // The first answer stands, whatever projects were added since; nothing is asked of this one.
+        (None, [any, ..]) if call.is_repeated().await? => Ok((**any).clone()),
         (None, []) => {
             let rule = "must be named, and there is none yet".to_owned();
             let problem = Problem::invalid(vec![Violation { field: "project".into(), rule }]);

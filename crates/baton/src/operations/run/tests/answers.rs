@@ -150,3 +150,35 @@ async fn a_completion_with_gates_waits_for_a_verifier_and_its_receipts_are_shown
     assert!(packet.contains("line tests fails"), "{packet}");
     assert!(packet.contains("> 2 of 9 fail"), "{packet}");
 }
+
+#[tokio::test]
+async fn a_completion_tells_of_the_run_that_it_completes_not_of_the_next() {
+    let desk = Desk::new().await;
+    let stages = json!([{ "name": "coding" }, { "name": "qa" }]);
+    desk.granted(&ann(), "project add", json!({ "project": "two", "stages": stages })).await;
+    let wish = json!({ "project": "two", "title": "in two stages", "stage": "coding" });
+    let task = desk.granted(&ann(), "task create", wish).await["id"].clone();
+    let claim = desk.ask(&bot("bob"), "run claim", json!({ "task": task })).await;
+    let claim = claim.expect("there is one");
+    let bob = bot("bob").showing(&secret(&claim, "claim_token"));
+    for run in [json!("mine"), claim.body["run"]["id"].clone()] {
+        let done = desk.ask_as(&bob, "run complete", json!({ "run": run }), "done").await;
+        let Ok(done) = done else { continue };
+        assert_eq!(done.body["id"], claim.body["run"]["id"]);
+        assert_eq!(
+            (&done.body["state"], &done.body["result"]),
+            (&json!("completed"), &json!("unverified"))
+        );
+    }
+    let next = desk.granted(&ann(), "task show", json!({ "task": task })).await;
+    assert_eq!((&next["run"]["state"], &next["stage"]), (&json!("queued"), &json!("qa")));
+}
+
+#[tokio::test]
+async fn a_renewal_says_how_far_the_events_are() {
+    let desk = Desk::new().await;
+    let bob = desk.claimed(&bot("bob")).await;
+    let renewed = desk.granted(&bob, "run heartbeat", json!({ "run": "mine" })).await;
+    let events = desk.granted(&ann(), "event list", json!({})).await;
+    assert_eq!(renewed["as_of"], events["as_of"]);
+}

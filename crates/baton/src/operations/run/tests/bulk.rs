@@ -26,7 +26,7 @@ async fn each_of_many_is_carried_out_or_refused_by_itself() {
     let first = first.expect("it may").body;
     let found: Vec<_> = first["items"].as_array().expect("a list").iter().collect();
     let statuses: Vec<_> = found.iter().map(|item| item["status"].as_u64()).collect();
-    assert_eq!(statuses, [200, 404, 422, 422, 422, 422, 422, 200].map(Some));
+    assert_eq!(statuses, [201, 404, 422, 422, 422, 422, 422, 201].map(Some));
     assert_eq!(first["failed"], 6);
     assert_eq!(found[0]["answer"]["id"], "T-1");
     assert_eq!(found[1]["problem"]["code"], "not_found");

@@ -119,11 +119,6 @@ impl Caller {
         self.say(&ask.body).await;
     }
 
-    /// Whether the other end still takes bytes.
-    pub async fn still_takes(&mut self, bytes: &[u8]) -> bool {
-        self.socket.write_all(bytes).await.is_ok() && self.socket.flush().await.is_ok()
-    }
-
     pub async fn say(&mut self, bytes: &[u8]) {
         let said = timeout(PATIENCE, self.socket.write_all(bytes)).await;
         said.expect("bytes go out").expect("somebody listens");
@@ -158,14 +153,6 @@ impl Caller {
         let read = timeout(PATIENCE, self.socket.read_line(&mut line)).await;
         let read = read.expect("something comes, or the end").unwrap_or(0);
         (read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
-    }
-
-    /// Waits for the end of the connection.
-    pub async fn is_ended(&mut self) -> bool {
-        let mut rest = vec![];
-        let read = timeout(PATIENCE, self.socket.read_to_end(&mut rest)).await;
-        // Whether it was closed or reset is the same to whoever was cut.
-        read.is_ok() && rest.is_empty()
     }
 
     /// Reads the next event of a stream: its id, its kind and its data. None at the end.

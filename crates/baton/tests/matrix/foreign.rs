@@ -1,0 +1,163 @@
+//! Another tenant cannot tell a world in which we are from one in which we are not.
+
+use baton::operations;
+use serde_json::Value;
+
+use crate::caller::Answer;
+use crate::equal::elsewhere;
+use crate::examples::example;
+use crate::scene::{ADA, Scene, Who, title};
+use crate::surfaces::plain;
+
+/// The owner of another tenant, which has nothing yet.
+const EVE: Who = Who { key: "eve", token: None };
+
+/// An answer without what differs from one request to the next: the time of day, and secrets.
+fn told(answer: &Answer) -> (u16, Vec<(String, String)>, String) {
+    let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
+    let headers: Vec<_> = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
+    (answer.status, headers, String::from_utf8_lossy(&answer.body).into_owned())
+}
+
+/// The answer with ids and secrets of new keys taken out.
+fn plainly(answer: &Answer) -> (u16, Value) {
+    let mut body = answer.json();
+    mask(&mut body);
+    (answer.status, body)
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            let is_key = map.contains_key("scopes");
+            for (name, inner) in map.iter_mut() {
+                let of_key = ["id", "key", "parent"].contains(&name.as_str());
+                if name.ends_with("token") || of_key && is_key {
+                    *inner = Value::Null;
+                } else {
+                    mask(inner);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(mask),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[tokio::test]
+async fn our_ids_are_missing_ones_to_the_last_byte() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    for entry in operations::all() {
+        let ours = example(&scene, entry).arguments;
+        let mut missing = ours.clone();
+        let named = entry.about.placeholders().next().is_some();
+        if title(entry) == "project add" || !named || !elsewhere(&mut missing) {
+            continue;
+        }
+        let one = scene.world.ask(&scene.signed(&EVE, plain(entry, &ours, "eve"))).await;
+        let other = scene.world.ask(&scene.signed(&EVE, plain(entry, &missing, "eve"))).await;
+        assert_eq!(told(&one), told(&other), "{}", title(entry));
+        let admitted = if entry.about.level == baton_domain::scope::Level::Work {
+            // Without a token, whoever acts must name its attempt first.
+            [400, 404].contains(&one.status)
+        } else {
+            one.status == 404
+        };
+        assert!(admitted, "{}: {}", title(entry), one.json());
+    }
+    assert_eq!(scene.dump().await, before, "she left a trace");
+}
+
+#[tokio::test]
+async fn our_claim_tokens_are_worth_nothing_elsewhere() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    let thief = Who { token: Some("held"), ..EVE };
+    for entry in operations::all() {
+        let asked = example(&scene, entry);
+        let answer =
+            scene.world.ask(&scene.signed(&thief, plain(entry, &asked.arguments, "t"))).await;
+        let told = format!("{}: {}", title(entry), answer.json());
+        assert_eq!((answer.status, answer.code().as_str()), (409, "lease_lost"), "{told}");
+    }
+    assert_eq!(scene.dump().await, before);
+}
+
+#[tokio::test]
+async fn she_sees_the_same_with_us_and_without_us() {
+    let (with, without) = (Scene::new().await, Scene::bare().await);
+    let ours = with.dump_of("local").await;
+    for entry in operations::all() {
+        let arguments = example(&with, entry).arguments;
+        let mut answers = vec![];
+        for scene in [&with, &without] {
+            let ask = scene.signed(&EVE, plain(entry, &arguments, "same-key"));
+            answers.push(plainly(&scene.world.ask(&ask).await));
+        }
+        assert_eq!(answers[0], answers[1], "{}", title(entry));
+        let nobody = answers[0].1.to_string();
+        assert!(!nobody.contains("bea") && !nobody.contains("\"queued\":1"), "{nobody}");
+    }
+    assert_eq!(with.dump_of("local").await, ours, "she changed something of ours");
+}
+
+#[tokio::test]
+async fn a_request_key_of_ours_is_free_for_her() {
+    for entry in operations::all().iter().filter(|entry| entry.about.changes()) {
+        let (with, without) = (Scene::new().await, Scene::bare().await);
+        let asked = example(&with, entry);
+        let first = with.signed(&asked.who, plain(entry, &asked.arguments, "shared"));
+        with.world.ask(&first).await;
+        let ours = with.dump_of("local").await;
+        let mut answers = vec![];
+        for scene in [&with, &without] {
+            let ask = scene.signed(&EVE, plain(entry, &asked.arguments, "shared"));
+            let answer = scene.world.ask(&ask).await;
+            assert_eq!(answer.header("idempotent-replayed"), "", "{}", title(entry));
+            answers.push(plainly(&answer));
+        }
+        assert_eq!(answers[0], answers[1], "{}", title(entry));
+        assert_eq!(with.dump_of("local").await, ours, "{}", title(entry));
+    }
+}
+
+#[tokio::test]
+async fn her_stream_has_her_events_alone() {
+    let scene = Scene::new().await;
+    let events = operations::find("event", "list").expect("it is in the table");
+    let list = |who: &Who| scene.signed(who, plain(events, &serde_json::json!({}), ""));
+    let ours = scene.world.ask(&list(&ADA)).await.json();
+    let cursor = ours["as_of"].as_str().expect("it tells how far it is").to_owned();
+    let hers = scene.world.ask(&list(&EVE)).await.json();
+    let count = hers["items"].as_array().expect("a list").len();
+    // From the beginning, and from a place that only we know.
+    for last in [None, Some(cursor.as_str())] {
+        let ask = list(&EVE).with("accept", "text/event-stream");
+        let ask = match last {
+            Some(last) => ask.with("last-event-id", last),
+            None => ask,
+        };
+        let mut stream = scene.world.connect().await;
+        stream.send(&ask).await;
+        let (status, _) = stream.head().await.expect("it begins");
+        if status != 200 {
+            assert_eq!((status, last.is_some()), (410, true), "a place that is not hers");
+            continue;
+        }
+        let name = if last.is_some() { "after" } else { "before" };
+        scene.done(&ADA, "task freeze", serde_json::json!({ "task": "T-1", "reason": name })).await;
+        let add = serde_json::json!({ "project": name });
+        scene.done(&EVE, "project add", add).await;
+        let mut seen = 0;
+        while let Some(event) = stream.event().await {
+            let text = event.data.to_string();
+            assert!(!text.contains("T-1") && !text.contains("bea"), "{text}");
+            seen += 1;
+            if text.contains(name) {
+                break;
+            }
+            assert!(seen <= count + 2, "these are more than hers: {text}");
+        }
+    }
+}

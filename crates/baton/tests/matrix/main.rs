@@ -1,0 +1,22 @@
+//! What must hold for every operation, asked of every row of the table: equal answers on every
+//! surface, refusals that leave no trace, nothing for whoever may not, nothing of other tenants.
+
+mod attacks;
+mod dump;
+mod equal;
+mod examples;
+mod foreign;
+mod permits;
+mod raw;
+mod scene;
+mod stolen;
+mod surfaces;
+mod wrong;
+mod wrongness;
+
+#[path = "../support/caller.rs"]
+mod caller;
+#[path = "../support/serving.rs"]
+mod serving;
+#[path = "../support/world.rs"]
+mod world;

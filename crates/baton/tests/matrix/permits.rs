@@ -1,0 +1,170 @@
+//! Every route for every scope and every sort of caller. Whether somebody may ask is told before
+//! anybody looks at what is asked, so a request with nonsense in it tells one from the other and
+//! never changes anything.
+
+use baton::operation::{Entry, Speaker};
+use baton::operations;
+use baton_domain::key::Kind;
+use baton_domain::scope::Level;
+use serde_json::{Value, json};
+
+use crate::caller::{Answer, Ask};
+use crate::examples::example;
+use crate::scene::{ADA, BEA, Scene, WES, Who, holding, title};
+use crate::surfaces::plain;
+
+/// A request that is admitted and then refused for what it says.
+fn nonsense(scene: &Scene, entry: &Entry) -> Ask {
+    let mut arguments = example(scene, entry).arguments;
+    arguments["nonsense"] = json!("x");
+    plain(entry, &arguments, "permits")
+}
+
+async fn ask(scene: &Scene, who: &Who, entry: &Entry) -> Answer {
+    scene.world.ask(&scene.signed(who, nonsense(scene, entry))).await
+}
+
+async fn with_key(scene: &Scene, key: &str, entry: &Entry) -> Answer {
+    let ask = scene.world.plain(nonsense(scene, entry));
+    scene.world.ask(&ask.with("authorization", &format!("Bearer {key}"))).await
+}
+
+#[tokio::test]
+async fn a_key_opens_what_its_scope_names_and_nothing_else() {
+    let scene = Scene::new().await;
+    for scope in operations::scopes() {
+        let name = scope.to_string().replace(':', ".");
+        let (_, only) = scene.world.make_key(&name, Kind::Person, &scope.to_string()).await;
+        let before = scene.dump().await;
+        for entry in operations::all() {
+            let answer = with_key(&scene, &only, entry).await;
+            let told = format!("{} with {scope}", title(entry));
+            if entry.about.scope() == *scope {
+                assert_eq!((answer.status, answer.code().as_str()), (422, "invalid"), "{told}");
+            } else {
+                assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{told}");
+                assert_eq!(answer.json()["scope"], entry.about.scope().to_string(), "{told}");
+            }
+        }
+        assert_eq!(scene.dump().await, before);
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_nothing_is_answered() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    for entry in operations::all() {
+        let bare = scene.world.plain(nonsense(&scene, entry));
+        let mut bodies = vec![];
+        for bearer in [None, Some("Bearer x"), Some(UNKNOWN)] {
+            let ask = match bearer {
+                Some(bearer) => bare.clone().with("authorization", bearer),
+                None => bare.clone(),
+            };
+            let answer = scene.world.ask(&ask).await;
+            let told = title(entry);
+            assert_eq!((answer.status, answer.code().as_str()), (401, "unauthenticated"), "{told}");
+            bodies.push(answer.body);
+        }
+        assert_eq!(bodies[1], bodies[2], "one answer, whatever is wrong with a key");
+    }
+    assert_eq!(scene.dump().await, before);
+}
+
+/// Well formed, but nobody's.
+const UNKNOWN: &str = "Bearer baton_000000000000_0000000000000000000000000000000000000000000";
+
+#[tokio::test]
+async fn a_key_that_reads_changes_nothing() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    let reader = Who { key: "reader", token: None };
+    for entry in operations::all() {
+        let asked = example(&scene, entry);
+        let request = scene.signed(&reader, plain(entry, &asked.arguments, "reader"));
+        let answer = scene.world.ask(&request).await;
+        let told = format!("{}: {}", title(entry), answer.json());
+        if entry.about.level == Level::Read {
+            assert_ne!(answer.code(), "forbidden", "{told}");
+        } else {
+            assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{told}");
+        }
+    }
+    assert_eq!(scene.dump().await, before);
+}
+
+#[tokio::test]
+async fn what_only_a_person_may_say_no_agent_worker_or_holder_says() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    let holder = holding("held");
+    let person_inside = Who { token: Some("held"), ..ADA };
+    for entry in operations::all() {
+        let for_persons = entry.about.speaker == Speaker::Person;
+        for who in [BEA, WES, holder, person_inside] {
+            let answer = ask(&scene, &who, entry).await;
+            let told = format!("{} {who:?}", title(entry));
+            let expected = if for_persons { (403, "not_for_you") } else { (422, "invalid") };
+            assert_eq!((answer.status, answer.code().as_str()), expected, "{told}");
+        }
+        let answer = ask(&scene, &ADA, entry).await;
+        assert_eq!(answer.status, 422, "{}", title(entry));
+    }
+    assert_eq!(scene.dump().await, before);
+}
+
+#[tokio::test]
+async fn many_at_once_are_no_way_around_scopes_and_speakers() {
+    let scene = Scene::new().await;
+    let before = scene.dump().await;
+    let bulk = operations::find("bulk", "submit").expect("it is in the table");
+    let reader = Who { key: "reader", token: None };
+    for entry in operations::all().iter().filter(|entry| entry.about.changes()) {
+        let one = json!({
+            "operation": entry.about.name(),
+            "arguments": example(&scene, entry).arguments,
+        });
+        let arguments = json!({ "entries": [one] });
+        for who in [reader, BEA, holding("held")] {
+            let person = entry.about.speaker == Speaker::Person;
+            if who != reader && !person {
+                continue;
+            }
+            let request = scene.signed(&who, plain(bulk, &arguments, "bulk"));
+            let body = scene.world.ask(&request).await.json();
+            let code = &body["items"][0]["problem"]["code"];
+            let alone = *code == json!("invalid");
+            let read = who == reader && entry.about.level == Level::Read;
+            let refused = [json!("forbidden"), json!("not_for_you")].contains(code);
+            assert!(refused || alone || read, "{} {who:?}: {body}", title(entry));
+        }
+    }
+    assert_eq!(scene.dump().await, before);
+}
+
+#[tokio::test]
+async fn no_key_is_wider_than_the_one_that_made_it() {
+    let scene = Scene::new().await;
+    let create = operations::find("key", "create").expect("it is in the table");
+    let (_, maker) = scene.world.make_key("maker", Kind::Person, "key:admin").await;
+    let before = scene.dump().await;
+    let ask = |scopes: Value, principal: &str| {
+        let wish = json!({ "name": "wider", "principal": principal, "scopes": scopes });
+        let ask = scene.world.plain(plain(create, &wish, "wider"));
+        ask.with("authorization", &format!("Bearer {maker}"))
+    };
+    for scope in operations::scopes().iter().filter(|scope| scope.to_string() != "key:admin") {
+        let answer = scene.world.ask(&ask(json!([scope.to_string()]), "somebody")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "beyond_key"), "{scope}");
+    }
+    for preset in ["all", "read", "agent", "worker"] {
+        let answer = scene.world.ask(&ask(json!([preset]), "somebody")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "beyond_key"), "{preset}");
+    }
+    for typo in ["task:reed", "tasks:read", "task", "task:", ":read", "*", "TASK:READ", "task:*"] {
+        let answer = scene.world.ask(&ask(json!([typo]), "somebody")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (422, "invalid"), "{typo}");
+    }
+    assert_eq!(scene.dump().await, before);
+}

@@ -1,0 +1,193 @@
+//! The ways in which an operation is asked for.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use baton::operation::{Entry, Method};
+use baton::server::socket;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+
+use crate::caller::{Answer, Ask, Caller};
+use crate::scene::{Scene, Who};
+use crate::serving::folder;
+
+/// What was said to a request: granted or not, and the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    pub granted: bool,
+    pub body: Value,
+}
+
+/// A way to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The table itself, which is what tool lists read.
+    Table,
+    /// REST over TCP.
+    Tcp,
+    /// REST over the socket.
+    Socket,
+    /// The command line with its arguments as JSON.
+    Cli,
+}
+
+/// Every way.
+pub const WAYS: [Way; 4] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli];
+
+/// The scene with a socket beside its port.
+pub struct Stand {
+    pub scene: Scene,
+    folder: TempDir,
+    _bound: socket::Bound,
+}
+
+impl Stand {
+    pub fn of(scene: Scene) -> Self {
+        let folder = folder();
+        let (listener, bound) = socket::bind(&folder.path().join("s")).expect("it is ours");
+        tokio::spawn(Arc::clone(&scene.world.server).accept_unix(listener));
+        Self { scene, folder, _bound: bound }
+    }
+
+    /// Asks under this request key.
+    pub async fn ask(
+        &self,
+        way: Way,
+        who: &Who,
+        entry: &'static Entry,
+        arguments: &Value,
+        request: &str,
+    ) -> Said {
+        match way {
+            Way::Table => self.at_the_table(who, entry, arguments, request).await,
+            Way::Tcp => {
+                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                said(&self.scene.world.ask(&ask).await)
+            }
+            Way::Socket => {
+                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                let ask = ask.without("host").with("host", "localhost");
+                let path = self.folder.path().join("s");
+                let mut caller = Caller::new(UnixStream::connect(path).await.expect("it listens"));
+                said(&caller.ask(&ask).await)
+            }
+            Way::Cli => self.typed(who, entry, arguments, request).await,
+        }
+    }
+
+    async fn at_the_table(
+        &self,
+        who: &Who,
+        entry: &'static Entry,
+        arguments: &Value,
+        request: &str,
+    ) -> Said {
+        match self.scene.perform(who, entry, arguments.clone(), request).await {
+            Ok(mut reply) => {
+                for (name, secret) in reply.secrets {
+                    reply.body[name] = secret.into();
+                }
+                Said { granted: true, body: reply.body }
+            }
+            Err(problem) => Said { granted: false, body: problem.body() },
+        }
+    }
+
+    async fn typed(
+        &self,
+        who: &Who,
+        entry: &'static Entry,
+        arguments: &Value,
+        request: &str,
+    ) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args([entry.about.noun, entry.about.verb, "--json"]);
+        if !entry.arguments.fields().is_empty() {
+            command.args(["--input", "-"]);
+        }
+        if entry.about.changes() {
+            command.args(["--idempotency-key", request]);
+        }
+        command.env_clear().env("BATON_HOME", self.folder.path().join("home"));
+        command.env("BATON_URL", format!("http://{}", self.scene.world.address));
+        command.env("BATON_KEY", &self.scene.keys[who.key]);
+        if let Some(token) = who.token {
+            command.env("BATON_CLAIM_TOKEN", &self.scene.tokens[token]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let input = arguments.to_string();
+        let run = move || {
+            let mut child = command.spawn().expect("it starts");
+            let mut stdin = child.stdin.take().expect("it is piped");
+            // What takes no arguments does not read them either.
+            drop(stdin.write_all(input.as_bytes()));
+            drop(stdin);
+            child.wait_with_output().expect("it ends")
+        };
+        let output = spawn_blocking(run).await.expect("it ran");
+        let granted = output.status.success();
+        let text = if granted { &output.stdout } else { &output.stderr };
+        let body: Value = serde_json::from_slice(text)
+            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(text)));
+        if granted {
+            return Said { granted, body };
+        }
+        let problem = body["error"].clone();
+        let code = output.status.code().and_then(|code| u8::try_from(code).ok());
+        let word = problem["code"].as_str().expect("a problem has a code");
+        let row = baton::problem::CODES.iter().find(|row| row.word == word);
+        assert_eq!(code, row.map(|row| row.exit), "the exit code of {word}");
+        Said { granted, body: problem }
+    }
+}
+
+fn said(answer: &Answer) -> Said {
+    Said { granted: answer.status < 300, body: answer.json() }
+}
+
+impl Scene {
+    /// The request with who asks for it, and for our own host.
+    pub fn signed(&self, who: &Who, ask: Ask) -> Ask {
+        let bearer = format!("Bearer {}", self.keys[who.key]);
+        let ask = self.world.plain(ask).with("authorization", &bearer);
+        match who.token {
+            Some(token) => ask.with("baton-claim-token", &self.tokens[token]),
+            None => ask,
+        }
+    }
+}
+
+/// The request as REST has it, of nobody and for no host.
+pub fn plain(entry: &Entry, arguments: &Value, request: &str) -> Ask {
+    let mut rest: Map<String, Value> = arguments.as_object().expect("an object").clone();
+    let mut path = entry.about.path.to_owned();
+    for name in entry.about.placeholders() {
+        let value = rest.remove(name).expect("a path needs all of its parts");
+        path = path.replace(&format!("{{{name}}}"), &encoded(&as_text(&value)));
+    }
+    if entry.about.method == Method::Get {
+        let query: Vec<_> = rest
+            .iter()
+            .map(|(name, value)| format!("{name}={}", encoded(&as_text(value))))
+            .collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        return Ask::get(&format!("{path}{mark}{}", query.join("&")));
+    }
+    Ask::change(entry.about.method.word(), &path, request, &json!(rest))
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Everything but what never means anything else.
+pub fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let one =
+        |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
