@@ -264,7 +264,8 @@ impl Session<'_> {
         client.ask(&asked).await.map_err(|failure| {
             // People are told by name what is not there; programs get the answer as it is.
             let for_people = self.globals.output == Output::Text && failure.code() == "not_found";
-            if for_people { Problem::missing(&named).into() } else { failure }
+            let named = for_people.then(|| Problem::missing(&named)).flatten();
+            named.map_or(failure, Failure::from)
         })
     }
 

@@ -78,13 +78,13 @@ impl Problem {
     /// That something of what a request named is not there, for whoever made the request. A server
     /// never says it so: its answer is the same to the last byte, whatever was asked for.
     #[must_use]
-    pub fn missing(arguments: &Value) -> Self {
-        let (mut problem, named) = (Self::not_found(), Named::of(arguments));
-        if let Some(sentence) = named.missing() {
-            problem.detail = sentence;
-            problem.next.extend(named.list().map(str::to_owned));
-        }
-        problem
+    pub fn missing(arguments: &Value) -> Option<Self> {
+        let named = Named::of(arguments);
+        let problem = Self::new("not_found", named.missing()?);
+        Some(match named.list() {
+            Some(list) => problem.next(list),
+            None => problem,
+        })
     }
 
     /// What the request was about, so that the next step can name it.
