@@ -17,7 +17,7 @@ use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::time::{sleep, timeout};
 
 use crate::changes::Listener;
-use crate::operation::{Entry, Reply};
+use crate::operation::Reply;
 use crate::problem::Problem;
 use crate::shape::Shape;
 
@@ -57,14 +57,6 @@ impl Following {
             (Poll::Ready(_) | Poll::Pending, _) => next,
         }
     }
-}
-
-/// Whether the answers of an operation can be followed: a list that goes on after a cursor.
-#[must_use]
-pub fn can_follow(entry: &Entry) -> bool {
-    let items = entry.answer.field("items").map(|items| &items.shape);
-    let Some(Shape::List { of, .. }) = items else { return false };
-    entry.arguments.field("after").is_some() && of.field("cursor").is_some()
 }
 
 /// Begins to follow: what is wrong with the request is told before the stream begins.
