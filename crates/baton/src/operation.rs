@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::problem::Problem;
-use crate::shape::{Position, Shape, Shaped, Violation, When};
+use crate::shape::{Field, Position, Shape, Shaped, Violation, When};
 
 pub use baton_domain::scope::Level;
 
@@ -190,6 +190,18 @@ impl Entry {
             answer: O::Answer::shape(),
             perform: |arguments, call| Box::pin(perform::<O>(arguments, call)),
         }
+    }
+
+    /// Whether its answers can be followed as a stream: a list that goes on after a place in the
+    /// events. A record may have a field called `cursor` that is something else.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        let items = self.answer.field("items").map(|items| &items.shape);
+        let Some(Shape::List { of, .. }) = items else { return false };
+        let is_place = |field: Option<&Field>| {
+            field.is_some_and(|field| field.shape == <Position as Shaped>::shape())
+        };
+        is_place(self.arguments.field("after")) && is_place(of.field("cursor"))
     }
 
     /// Does it. Everything that can be told without a look at the store is told first.

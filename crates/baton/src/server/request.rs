@@ -130,7 +130,7 @@ impl Answering<'_> {
             caller: session.caller.clone(),
             origin: self.peer.origin(),
         };
-        if !entry.about.changes() && wants_stream(headers)? && stream::can_follow(entry) {
+        if !entry.about.changes() && wants_stream(headers)? && entry.is_followed() {
             let last_seen = once(headers, &LAST_EVENT_ID)?;
             let limits = *self.server.limits();
             let held = (session, seat);

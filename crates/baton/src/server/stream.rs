@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use crate::changes::Listener;
-use crate::operation::{Entry, Reply};
+use crate::operation::Reply;
 use crate::problem::Problem;
 use crate::shape::Shape;
 
@@ -28,14 +28,6 @@ const COMMENT: &str = ":\n\n";
 const END: &[u8] = b"\n\n";
 /// What is read at once of what a reader says, which nobody listens to.
 const HEARD_BYTES: usize = 16;
-
-/// Whether the answers of an operation can be followed: a list that goes on after a cursor.
-#[must_use]
-pub fn can_follow(entry: &Entry) -> bool {
-    let items = entry.answer.field("items").map(|items| &items.shape);
-    let Some(Shape::List { of, .. }) = items else { return false };
-    entry.arguments.field("after").is_some() && of.field("cursor").is_some()
-}
 
 /// Begins to follow: what is wrong with the request is told before the stream begins.
 pub async fn follow(

@@ -62,7 +62,7 @@ fn operation(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String,
     parameters.extend(headers(entry));
     let mut responses = Map::new();
     let mut content = json!({ "application/json": { "schema": answer(entry, schemas, answers) } });
-    if is_followed(entry) {
+    if entry.is_followed() {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
     }
     let ok = json!({ "description": about.summary, "content": content });
@@ -80,9 +80,10 @@ fn operation(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String,
         "responses": responses,
         "x-hints": about.hints.words(),
     });
-    if about.method != Method::Get && !rest.is_empty() {
+    if about.changes() {
+        // Even where there is nothing to say: what says it is JSON cannot come from a form of a page.
         described["requestBody"] = json!({
-            "required": rest.iter().any(|field| field.required),
+            "required": true,
             "content": { "application/json": { "schema": body(&rest, schemas) } },
         });
     }
@@ -104,17 +105,10 @@ fn headers(entry: &Entry) -> Vec<Value> {
         (about.changes() && about.verb != "heartbeat", "IdempotencyKey"),
         (about.takes_version(), "IfMatch"),
         (by_holder, "ClaimToken"),
-        (is_followed(entry), "LastEventId"),
+        (entry.is_followed(), "LastEventId"),
     ];
     let wanted = wanted.into_iter().filter(|(is, _)| *is);
     wanted.map(|(_, name)| json!({ "$ref": format!("#/components/parameters/{name}") })).collect()
-}
-
-/// Whether its answers can be followed as a stream: a list that goes on after a cursor.
-fn is_followed(entry: &Entry) -> bool {
-    let items = entry.answer.field("items").map(|items| &items.shape);
-    let Some(Shape::List { of, .. }) = items else { return false };
-    entry.arguments.field("after").is_some() && of.field("cursor").is_some()
 }
 
 fn body(fields: &[&Field], schemas: &mut Definitions) -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::caller::Ask;
 use crate::examples::example;
 use crate::scene::{Scene, title};
-use crate::surfaces::{Said, Stand, WAYS, Way};
+use crate::surfaces::{Said, Stand, WAYS, Way, plain};
 
 /// Asks one way in a world of its own.
 async fn alone(way: Way, at: usize) -> Said {
@@ -125,4 +125,19 @@ async fn what_is_served_as_its_description_is_what_was_reviewed() {
     let reviewed: Value =
         serde_json::from_str(include_str!("../../openapi.json")).expect("it is JSON");
     assert_eq!(served.json(), reviewed);
+}
+
+#[tokio::test]
+async fn only_events_are_followed_and_every_other_list_is_told_once() {
+    let scene = Scene::new().await;
+    for entry in operations::all().iter().filter(|entry| !entry.about.changes()) {
+        let asked = example(&scene, entry);
+        let ask = scene.signed(&asked.who, plain(entry, &asked.arguments, ""));
+        let mut caller = scene.world.connect().await;
+        caller.send(&ask.with("accept", "text/event-stream")).await;
+        let (_, headers) = caller.head().await.expect("it answers");
+        let streams = headers["content-type"] == "text/event-stream";
+        assert_eq!(streams, title(entry) == "event list", "{}", title(entry));
+        assert_eq!(streams, entry.is_followed(), "{}", title(entry));
+    }
 }
