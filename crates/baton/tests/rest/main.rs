@@ -5,6 +5,8 @@ mod bounds;
 mod caller;
 mod closing;
 mod doors;
+mod ending;
+mod operator;
 mod strangers;
 mod streams;
 mod unix;

@@ -31,6 +31,7 @@ pub struct World {
     pub engine: Arc<Engine>,
     pub identity: Arc<Identity>,
     pub server: Arc<Server>,
+    pub clock: Arc<ManualClock>,
     pub address: SocketAddr,
     pub key: String,
     requests: AtomicU64,
@@ -48,7 +49,7 @@ impl World {
         let engine = Arc::new(Engine::new(Parts {
             store: Arc::new(store),
             waiters,
-            clock,
+            clock: clock.clone(),
             stopwatch: Arc::new(StoppedWatch),
             chance: Arc::new(SeededChance::new(1)),
             secrets: Secrets::new([7; 32]),
@@ -64,7 +65,7 @@ impl World {
         tokio::spawn(Arc::clone(&server).accept_tcp(listener));
         let requests = AtomicU64::new(0);
         let key = String::new();
-        let mut world = Self { engine, identity, server, address, key, requests };
+        let mut world = Self { engine, identity, server, clock, address, key, requests };
         world.key = world.make_key("ada", Kind::Person, "all").await.1;
         world
     }
