@@ -12,6 +12,7 @@ use hyper::{Response, StatusCode};
 
 use crate::operation::{About, Reply};
 use crate::problem::Problem;
+use crate::shape::Span;
 
 use super::connection::Busy;
 use super::crowd::Seat;
@@ -19,8 +20,8 @@ use super::crowd::Seat;
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
-/// Seconds after which a request that may succeed later is worth repeating.
-const RETRY_AFTER: &str = "1";
+/// Seconds after which a request that may succeed later is worth repeating, if nobody says.
+const RETRY_AFTER: u64 = 1;
 
 /// The body of an answer. As long as it is there, its request counts.
 pub struct Sent {
@@ -102,7 +103,9 @@ pub fn problem(problem: &Problem) -> Response<Sent> {
     let mut response = text(status, PROBLEM, body.to_string());
     let headers = response.headers_mut();
     if body["retryable"] == true {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        let told = body["retry_after"].as_str().and_then(|span| span.parse::<Span>().ok());
+        let seconds = told.map_or(RETRY_AFTER, |span| span.0.0.div_ceil(1_000).max(RETRY_AFTER));
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -29,7 +29,7 @@ use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
 use super::route::{self, Found, Page};
-use super::{Peer, Server, arguments, stream};
+use super::{Limits, Peer, Server, arguments, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -138,7 +138,7 @@ impl Answering<'_> {
             self.connection.hand_over(reader);
             return Ok((answer::handed_over(), None));
         }
-        let bound = self.bound(entry);
+        let bound = bound(self.server.limits(), entry);
         let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
     }
@@ -171,12 +171,11 @@ impl Answering<'_> {
         }
         Ok(envelope)
     }
+}
 
-    /// How long the answer may take: longer where a caller may ask to wait.
-    fn bound(&self, entry: &Entry) -> Duration {
-        let limits = self.server.limits();
-        if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
-    }
+/// How long the answer may take: longer where a caller may ask to wait.
+fn bound(limits: &Limits, entry: &Entry) -> Duration {
+    if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
 }
 
 /// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
@@ -249,3 +248,6 @@ impl Asking {
         self.entry.arguments.field(name).map(|field| &field.shape)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,9 +40,8 @@ pub async fn follow(
     if let Some(last_seen) = last_seen {
         arguments["after"] = last_seen.into();
     }
-    if let Some(Shape::Number { max, .. }) = asking.argument("limit") {
-        let events_max = u64::try_from(STREAM_EVENTS_MAX).unwrap_or(u64::MAX);
-        arguments["limit"] = events_max.min(*max).into();
+    if let Some(limit) = limit_of(asking.argument("limit")) {
+        arguments["limit"] = limit.into();
     }
     // Whoever listens before it looks misses nothing in between.
     let listener = asking.listen()?;
@@ -155,7 +154,7 @@ impl Feeder {
         let mut comment = pin!(sleep(self.limits.comment));
         let mut reply = first;
         loop {
-            let (batch, more) = self.batch(&reply);
+            let (batch, more) = batch(&reply, &mut self.arguments["after"]);
             drop(reply);
             if !batch.is_empty() {
                 *written = Written::of(batch);
@@ -219,33 +218,39 @@ impl Feeder {
             }
         }
     }
+}
 
-    /// What the stream says of an answer, and whether there is more to ask for at once. The place
-    /// from which to go on moves with what was written.
-    fn batch(&mut self, reply: &Reply) -> (String, bool) {
-        let none = vec![];
-        let items = reply.body["items"].as_array().unwrap_or(&none);
-        let mut batch = String::new();
-        for item in items {
-            let data = item.to_string();
-            if !batch.is_empty() && batch.len() + data.len() > STREAM_BYTES_MAX {
-                return (batch, true);
-            }
-            let cursor = item["cursor"].as_str().unwrap_or_default();
-            batch.push_str("id: ");
-            batch.push_str(cursor);
-            batch.push_str("\ndata: ");
-            batch.push_str(&data);
-            batch.push_str("\n\n");
-            self.arguments["after"] = cursor.into();
+/// The most events that one look brings, if the list can be asked for fewer.
+fn limit_of(limit: Option<&Shape>) -> Option<u64> {
+    let Some(Shape::Number { max, .. }) = limit else { return None };
+    Some((*max).min(STREAM_EVENTS_MAX as u64))
+}
+
+/// What the stream says of an answer, and whether there is more to ask for at once. The place
+/// from which to go on moves with what was written.
+fn batch(reply: &Reply, after: &mut Value) -> (String, bool) {
+    let none = vec![];
+    let items = reply.body["items"].as_array().unwrap_or(&none);
+    let mut batch = String::new();
+    for item in items {
+        let data = item.to_string();
+        if !batch.is_empty() && batch.len() + data.len() > STREAM_BYTES_MAX {
+            return (batch, true);
         }
-        if items.is_empty()
-            && let Some(as_of) = reply.body["as_of"].as_str()
-        {
-            self.arguments["after"] = as_of.into();
-        }
-        (batch, reply.body.get("next").is_some())
+        let cursor = item["cursor"].as_str().unwrap_or_default();
+        batch.push_str("id: ");
+        batch.push_str(cursor);
+        batch.push_str("\ndata: ");
+        batch.push_str(&data);
+        batch.push_str("\n\n");
+        *after = cursor.into();
     }
+    if items.is_empty()
+        && let Some(as_of) = reply.body["as_of"].as_str()
+    {
+        *after = as_of.into();
+    }
+    (batch, reply.body.get("next").is_some())
 }
 
 /// Waits until the reader hangs up. What it says meanwhile is not for anybody.
@@ -253,3 +258,6 @@ async fn is_gone(socket: &mut (impl AsyncRead + Unpin)) {
     let mut heard = [0; HEARD_BYTES];
     while let Ok(1..) = socket.read(&mut heard).await {}
 }
+
+#[cfg(test)]
+mod tests;

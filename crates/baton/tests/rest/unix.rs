@@ -1,7 +1,7 @@
 //! The socket, and `baton serve` as a process.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -13,8 +13,11 @@ use serde_json::json;
 use tokio::net::UnixStream;
 
 use crate::caller::{Ask, Caller};
-use crate::serving::{Serving, command, folder, start};
+use crate::serving::{Serving, command, folder, ready, start};
 use crate::world::World;
+
+/// Where SQLite keeps the number that says which version of a schema a file has.
+const VERSION_AT: u64 = 60;
 
 fn local(ask: Ask) -> Ask {
     ask.with("host", "localhost")
@@ -191,4 +194,67 @@ fn data_that_are_not_to_be_used_end_it_with_their_own_code() {
     fs::write(&file, "x").expect("there is room");
     let (code, said) = exit(&file.join("data"), &listen);
     assert_eq!(code, Some(74), "{said}");
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_told_and_left_alone() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mut serving = start(&data);
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.wait().code(), Some(0));
+    // The version of a schema stands at a fixed place of the file.
+    let file = fs::File::options().write(true).open(data.join("baton.db")).expect("it is ours");
+    file.write_all_at(&9_999_u32.to_be_bytes(), VERSION_AT).expect("there is room");
+    let before = fs::read(data.join("baton.db")).expect("it reads");
+    let (code, said) = exit(&data, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, Some(65), "{said}");
+    assert!(said.contains("newer"), "{said}");
+    assert_eq!(fs::read(data.join("baton.db")).expect("it reads"), before);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_it_answers_under_the_name_that_it_was_given() {
+    let folder = folder();
+    let more = ["--listen", "0.0.0.0:0", "--behind-proxy", "--host", "baton.example"];
+    let serving = ready(command(&folder.path().join("data"), &more));
+    let port = serving.text("url").rsplit_once(':').expect("a port").1.to_owned();
+    let socket = TcpStream::connect(format!("127.0.0.1:{port}")).await.expect("it listens");
+    let mut caller = Caller::new(socket);
+    let ask = serving.get("/v1/tasks").without("host");
+    assert_eq!(caller.ask(&ask.clone().with("host", "baton.example")).await.status, 200);
+    assert_eq!(caller.ask(&ask.with("host", "evil.example")).await.status, 421);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_while_it_serves_ends_it_with_the_code_of_the_disk() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    // Files may grow so far and no further, in units of 512 bytes, and nobody is killed for it.
+    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
+    let asked = command(&data, &["--listen", "127.0.0.1:0"]);
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(script).arg(asked.get_program()).args(asked.get_args());
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut serving = ready(limited);
+    let socket = serving.text("socket");
+    let mut caller = Caller::new(UnixStream::connect(&socket).await.expect("it listens"));
+    let put = Ask::change("PUT", "/v1/projects/shop", "put", &json!({}));
+    assert_eq!(caller.ask(&local(put)).await.status, 200);
+    let body = json!({ "project": "shop", "title": "large", "body": "x".repeat(60_000) });
+    let mut last = 201;
+    for number in 0..200 {
+        let ask = Ask::change("POST", "/v1/tasks", &format!("task-{number}"), &body);
+        caller.send(&local(ask)).await;
+        match caller.hear().await {
+            Some(answer) if answer.status == 201 => {}
+            Some(answer) => last = answer.status,
+            None => break,
+        }
+        if last != 201 {
+            break;
+        }
+    }
+    let status = serving.wait();
+    assert_eq!(status.code(), Some(74), "{status:?}, after {last}");
 }

@@ -40,7 +40,12 @@ pub fn command(data: &Path, more: &[&str]) -> Command {
 }
 
 pub fn start(data: &Path) -> Serving {
-    let mut child = command(data, &["--listen", "127.0.0.1:0"]).spawn().expect("it starts");
+    ready(command(data, &["--listen", "127.0.0.1:0"]))
+}
+
+/// Starts it and hears that it is ready.
+pub fn ready(mut command: Command) -> Serving {
+    let mut child = command.spawn().expect("it starts");
     let mut line = String::new();
     let out = child.stdout.take().expect("it is piped");
     BufReader::new(out).read_line(&mut line).expect("it says something");

@@ -28,6 +28,7 @@ pub struct World {
     pub engine: Arc<Engine>,
     pub identity: Arc<Identity>,
     pub server: Arc<Server>,
+    pub clock: Arc<ManualClock>,
     pub address: SocketAddr,
     pub key: String,
 }
@@ -40,7 +41,7 @@ impl World {
         let engine = Arc::new(Engine::new(Parts {
             store: Arc::new(store),
             waiters,
-            clock,
+            clock: clock.clone(),
             stopwatch: Arc::new(StoppedWatch),
             chance: Arc::new(SeededChance::new(1)),
             secrets: Secrets::new([7; 32]),
@@ -55,7 +56,7 @@ impl World {
         let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
         tokio::spawn(Arc::clone(&server).accept_tcp(listener));
         let key = String::new();
-        let mut world = Self { engine, identity, server, address, key };
+        let mut world = Self { engine, identity, server, clock, address, key };
         world.key = world.make_key("ada", Kind::Person, "all").await.1;
         world
     }

@@ -1,0 +1,46 @@
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Session, bound, within};
+use crate::chance::SeededChance;
+use crate::engine::tests::world::World;
+use crate::identity::Identity;
+use crate::operation::Entry;
+use crate::operations;
+use crate::server::Limits;
+
+fn entry(noun: &str, verb: &str) -> &'static Entry {
+    let same = |entry: &&Entry| (entry.about.noun, entry.about.verb) == (noun, verb);
+    operations::all().iter().find(same).expect("it is in the table")
+}
+
+/// What becomes of an answer that never comes, and after how long.
+async fn check(noun: &str, verb: &str, after: Duration, code: &str) {
+    let world = World::new().await;
+    let chance = Arc::new(SeededChance::new(1));
+    let identity = Arc::new(Identity::new(world.engine, chance, operations::scopes()));
+    let (entry, session) = (entry(noun, verb), Session::owner(&identity));
+    let began = Instant::now();
+    let told = within(bound(&Limits::default(), entry), entry, &session, pending()).await;
+    assert_eq!(told.expect_err("it never comes").code(), code, "{noun} {verb}");
+    let took = began.elapsed();
+    assert!(took >= after && took < after + Duration::from_secs(1), "{noun} {verb}: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_given_up_after_thirty_seconds() {
+    let bound = Duration::from_secs(30);
+    check("task", "list", bound, "overloaded").await;
+    // Nobody knows whether it happened.
+    check("task", "create", bound, "unknown").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asked_to_wait_is_given_the_longest_wait_and_a_little_more() {
+    let bound = Duration::from_secs(65);
+    check("run", "claim", bound, "unknown").await;
+    check("run", "wait", bound, "overloaded").await;
+}
