@@ -198,7 +198,9 @@ impl Identity {
             return Err(Refusal::BeyondKey { why }.into());
         }
         if is_local_owner(&by.tenant, &wish.principal) && wish.kind != Kind::Person {
-            return Err(invalid("kind", "must be person for the owner of the local tenant"));
+            let rule = "must name who else will call: the owner is a person, and this key would \
+                        be of another kind";
+            return Err(invalid("principal", rule));
         }
         let expires_at = match (wish.lifetime, &parent) {
             (Some(lifetime), _) => self.engine.now() + lifetime,
