@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
+use baton_store::{Clock as _, Error};
 use clap::ArgMatches;
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub use crate::aliases::aliases;
 use globals::{Globals, Output};
 use render::{Depth, Look};
 
+/// What was asked for happened, but its answer could not be written.
+const UNSAID: u8 = 1;
 /// What was typed cannot be understood.
 const USAGE: u8 = 2;
 /// What `--timeout` allowed ran out.
@@ -53,6 +55,8 @@ pub(crate) struct Session<'a> {
     streams: Streams<'a>,
     /// The key of the last request that may change something.
     sent: RefCell<Option<String>>,
+    /// Why the answer, or a part of it, was not written.
+    unsaid: Option<std::io::Error>,
 }
 
 /// Runs what was asked for.
@@ -112,7 +116,7 @@ pub(crate) async fn run_in<'a>(
     let ends_itself = matches.subcommand_name() == Some("demo");
     let limit = globals.timeout.filter(|_| !ends_itself);
     let json = globals.output != Output::Text;
-    let mut session = Session { around, globals, streams, sent: RefCell::default() };
+    let mut session = Session { around, globals, streams, sent: RefCell::default(), unsaid: None };
     let done = async {
         let done = session.dispatch(&matches);
         match limit {
@@ -125,23 +129,7 @@ pub(crate) async fn run_in<'a>(
         Ok(()) = tokio::signal::ctrl_c(), if !ends_itself => Ok(INTERRUPTED),
     };
     match done {
-        Ok(exit) => {
-            let cut_short = match exit {
-                TIMED_OUT => Some("--timeout ran out"),
-                INTERRUPTED => Some("interrupted"),
-                _ => None,
-            };
-            if let Some(why) = cut_short {
-                drop(writeln!(session.streams.err, "baton: {why}"));
-                // Whoever asks again under this key is told what became of it.
-                if let Some(key) = session.sent.borrow().as_deref() {
-                    let next = format!("the same command with --idempotency-key {key}");
-                    let hint = "what was asked may have happened";
-                    drop(writeln!(session.streams.err, "  why: {hint}\n  next: {next}"));
-                }
-            }
-            exit
-        }
+        Ok(exit) => session.close(exit, json),
         Err(failure) => report(&failure, json, session.streams.err),
     }
 }
@@ -180,6 +168,33 @@ fn unparsed(
 }
 
 impl Session<'_> {
+    /// Says why somebody is left without an answer, if so, and what to exit with.
+    fn close(mut self, exit: u8, json: bool) -> u8 {
+        let (why, exit) = match (exit, self.unsaid.take()) {
+            (TIMED_OUT, _) => ("--timeout ran out".to_owned(), exit),
+            (INTERRUPTED, _) => ("interrupted".to_owned(), exit),
+            (0, Some(error)) => (format!("the answer could not be written: {error}"), UNSAID),
+            _ => return exit,
+        };
+        // Whoever asks again under this key is told what became of it.
+        let sent = self.sent.take();
+        let next = sent.map(|key| format!("the same command with --idempotency-key {key}"));
+        if json {
+            let problem = match next {
+                Some(next) => Problem::from(Error::Unknown(why)).next(next),
+                None => Problem::new("unknown", why),
+            };
+            report(&problem.into(), true, self.streams.err);
+            return exit;
+        }
+        drop(writeln!(self.streams.err, "baton: {why}"));
+        if let Some(next) = next {
+            let hint = "what was asked may have happened";
+            drop(writeln!(self.streams.err, "  why: {hint}\n  next: {next}"));
+        }
+        exit
+    }
+
     async fn dispatch(&mut self, matches: &ArgMatches) -> Result<u8, Failure> {
         let Some((name, inner)) = matches.subcommand() else { return status::show(self).await };
         if let Some((verb, innermost)) = inner.subcommand()
@@ -298,9 +313,14 @@ impl Session<'_> {
         Look { color: self.globals.color, now: said.map_or_else(own, |at| at.0) }
     }
 
-    /// A reader that went away is no failure of ours.
+    /// A reader that went away is no failure of ours; a disk without room loses what was asked for.
     fn say(&mut self, text: &str) {
-        drop(self.streams.out.write_all(text.as_bytes()));
+        let out = &mut self.streams.out;
+        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            self.unsaid.get_or_insert(error);
+        }
     }
 }
 

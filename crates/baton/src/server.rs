@@ -65,6 +65,8 @@ pub struct Server {
     socket_hosts: Hosts,
     limits: Limits,
     slots: Arc<Semaphore>,
+    /// Those of the unix socket: strangers who fill the port must not lock the operator out.
+    socket_slots: Arc<Semaphore>,
     crowd: Arc<Crowd>,
     stage: watch::Sender<Stage>,
     trouble: Notify,
@@ -119,6 +121,7 @@ impl Server {
             socket_hosts: Hosts::of_socket(),
             limits,
             slots: Arc::new(Semaphore::new(limits.connections_max)),
+            socket_slots: Arc::new(Semaphore::new(limits.connections_max)),
             crowd: Arc::default(),
             stage: watch::channel(Stage::Open).0,
             trouble: Notify::new(),
@@ -132,7 +135,7 @@ impl Server {
                 Ok((socket, _)) => {
                     // Answers are small and whole: they should not wait for company.
                     drop(socket.set_nodelay(true));
-                    match self.slot() {
+                    match slot(&self.slots) {
                         Some(slot) => self.spawn(socket, Peer::Tcp, slot),
                         None => turn_away(|bytes| TcpStream::try_write(&socket, bytes)),
                     }
@@ -146,7 +149,7 @@ impl Server {
     pub async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
         while let Some(accepted) = self.unless_closing(listener.accept()).await {
             match accepted {
-                Ok((socket, _)) => match self.slot() {
+                Ok((socket, _)) => match slot(&self.socket_slots) {
                     Some(slot) => {
                         let peer = socket::peer(&socket);
                         self.spawn(socket, peer, slot);
@@ -170,10 +173,6 @@ impl Server {
     async fn not_accepted(&self, error: &std::io::Error) {
         tracing::warn!(%error, "a connection was not taken in");
         sleep(ACCEPT_AGAIN).await;
-    }
-
-    fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
     }
 
     fn spawn<S>(self: &Arc<Self>, socket: S, peer: Peer, slot: OwnedSemaphorePermit)
@@ -247,7 +246,10 @@ impl Server {
         sleep(self.limits.linger).await;
         self.stage.send_replace(Stage::Closing);
         let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
-        timeout(self.limits.drain, self.slots.acquire_many(all)).await.is_ok()
+        let gone = async {
+            tokio::join!(self.slots.acquire_many(all), self.socket_slots.acquire_many(all))
+        };
+        timeout(self.limits.drain, gone).await.is_ok()
     }
 
     /// Waits until the store has stopped by itself, and says why.
@@ -300,6 +302,10 @@ impl Server {
     fn limits(&self) -> &Limits {
         &self.limits
     }
+}
+
+fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(slots).try_acquire_owned().ok()
 }
 
 /// Says that there is no room, if the socket takes it at once; nobody waits for that.

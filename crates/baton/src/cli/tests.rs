@@ -66,16 +66,28 @@ impl Machine {
     }
 
     pub(super) async fn types(&self, words: &[&str]) -> Printed {
+        let mut out = vec![];
+        let printed = self.types_into(words, &mut out).await;
+        let out = String::from_utf8(out).expect("a text");
+        Printed { out: out.replace(&self.folder.path().display().to_string(), "…"), ..printed }
+    }
+
+    /// The same, where what is printed goes elsewhere.
+    pub(super) async fn types_into(
+        &self,
+        words: &[&str],
+        out: &mut (dyn std::io::Write + Send),
+    ) -> Printed {
         let typed = std::iter::once("baton").chain(words.iter().copied()).map(OsString::from);
-        let (mut out, mut err) = (vec![], vec![]);
-        let streams = Streams { out: &mut out, err: &mut err };
+        let mut err = vec![];
+        let streams = Streams { out, err: &mut err };
         let exit = run_in(typed, &self.around, streams).await;
         let text = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).expect("a text");
             let machine = self.folder.path().display().to_string();
             text.replace(&machine, "…")
         };
-        Printed { out: text(out), err: text(err), exit }
+        Printed { out: String::new(), err: text(err), exit }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Limits {
     pub idle: Duration,
     /// For the socket to take in something, once it has stopped.
     pub write: Duration,
-    /// Connections at once.
+    /// Connections at once, over TCP and over the unix socket each.
     pub connections_max: usize,
     /// Requests and streams of one key at once.
     pub per_key_max: usize,

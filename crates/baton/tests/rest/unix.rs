@@ -4,13 +4,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use baton::server::socket;
+use baton::server::{Limits, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::caller::{Ask, Caller};
 use crate::serving::{Serving, command, folder, ready, start};
@@ -21,6 +21,20 @@ const VERSION_AT: u64 = 60;
 
 fn local(ask: Ask) -> Ask {
     ask.with("host", "localhost")
+}
+
+#[tokio::test]
+async fn a_port_that_strangers_fill_leaves_the_socket_open() {
+    let limits = Limits { connections_max: 2, ..Limits::default() };
+    let (world, folder) = (World::with(limits).await, folder());
+    let path = folder.path().join("run/baton.sock");
+    let (listener, _bound) = socket::bind(&path).expect("the folder is ours");
+    tokio::spawn(Arc::clone(&world.server).accept_unix(listener));
+    let (_one, _two) = (world.connect().await, world.connect().await);
+    let refused = world.connect().await.hear().await.expect("it is told");
+    assert_eq!(refused.status, 503);
+    let mut caller = Caller::new(UnixStream::connect(&path).await.expect("it listens"));
+    assert_eq!(caller.ask(&local(Ask::get("/v1/tasks"))).await.status, 200);
 }
 
 #[tokio::test]

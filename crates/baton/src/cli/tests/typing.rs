@@ -206,6 +206,42 @@ async fn a_timeout_exits_124_and_says_how_to_ask_again() {
     assert!(printed.err.contains("--idempotency-key k"), "{}", printed.err);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_timeout_can_be_read_by_a_program() {
+    let machine = Machine::serving(vec![Says::HangsUp]);
+    let typed = ["add", "x", "-P", "shop", "--timeout", "10ms", "--idempotency-key", "k", "--json"];
+    let printed = machine.types(&typed).await;
+    let error: Value = serde_json::from_str(&printed.err).expect("an object on one line");
+    assert_eq!(printed.exit, 124);
+    assert_eq!(error["error"]["certainty"], "unknown");
+    assert_eq!(error["error"]["next"][0], "the same command with --idempotency-key k");
+}
+
+/// A place that takes nothing in.
+struct Broken(std::io::ErrorKind);
+
+impl std::io::Write for Broken {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Err(self.0.into())
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_written_is_no_success() {
+    let machine = Machine::silent();
+    let mut full = Broken(std::io::ErrorKind::StorageFull);
+    let printed = machine.types_into(&["completions", "bash"], &mut full).await;
+    assert_eq!(printed.exit, 1);
+    assert!(printed.err.contains("the answer could not be written"), "{}", printed.err);
+    let mut gone = Broken(std::io::ErrorKind::BrokenPipe);
+    let printed = machine.types_into(&["completions", "bash"], &mut gone).await;
+    assert_eq!((printed.exit, printed.err.as_str()), (0, ""), "a reader may stop reading");
+}
+
 #[tokio::test]
 async fn without_a_server_every_command_exits_6_and_says_how_to_start_one() {
     let printed = Machine::silent().types(&["ls"]).await;

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Written, batch, can_follow, limit_of};
+use super::{Written, batch, limit_of};
 use crate::operation::Reply;
 use crate::operations;
 use crate::server::limits::{STREAM_BYTES_MAX, STREAM_EVENTS_MAX};
@@ -15,7 +15,7 @@ fn event(number: usize, length: usize) -> Value {
 
 #[test]
 fn one_look_brings_at_most_so_many_events_of_every_list_that_is_followed() {
-    let followed = operations::all().iter().filter(|entry| can_follow(entry));
+    let followed = operations::all().iter().filter(|entry| entry.is_followed());
     let limits = followed.map(|entry| {
         let limit = entry.arguments.field("limit").map(|field| &field.shape);
         limit_of(limit).expect("a list that is followed can be asked for fewer")

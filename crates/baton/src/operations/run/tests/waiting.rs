@@ -75,3 +75,12 @@ async fn whoever_waits_is_sent_away_when_the_server_closes() {
     let refused = desk.refused(&ann, "run wait", json!({ "run": "T-1" })).await;
     assert_eq!(code(&refused), "stopped");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_no_entry_is_told_beside_the_newest_one() {
+    let desk = Desk::new().await;
+    let bea = desk.claimed(&bot("bea")).await;
+    let newest = desk.granted(&ann(), "task show", json!({ "task": "T-1" })).await;
+    let renewed = desk.granted(&bea, "run heartbeat", json!({ "run": "mine" })).await;
+    assert_eq!(renewed["as_of"], newest["as_of"], "whoever goes on from there misses nothing old");
+}
