@@ -229,7 +229,7 @@ async fn a_tenant_is_let_in_by_the_operator_and_sees_only_itself() {
     assert_eq!(code(server.identity.found(&owner, &acme, how()).await), "invalid");
     let ann = server.who(&local).await;
     let founded = server.identity.found(&ann, &tenant(), how()).await;
-    assert_eq!(code(founded), "beyond_key", "a key lets nobody in");
+    assert_eq!(code(founded), "beyond_key", "it lacks the scope");
     assert_eq!(code(server.revoke(&founder, &local).await), "not_found");
     let rotated = server.identity.rotate(&founder, how(), &id(&local), None).await;
     assert_eq!(code(rotated), "not_found");

@@ -272,3 +272,22 @@ impl Script {
         })
     }
 }
+
+pub async fn tenants_come_in_pages_by_their_names(world: &World) {
+    for name in ["zoo", "acme", "mill"] {
+        world.tenant(name).await.make_key(world.new_key(u64::from(name.as_bytes()[0]))).await;
+    }
+    let (mut names, mut pages): (Vec<baton_domain::ids::TenantId>, _) = (vec![], 0);
+    loop {
+        let page = world.store().tenants(names.last().cloned(), 2).await.expect("reading works");
+        assert!(page.rows.len() <= 2);
+        names.extend(page.rows);
+        pages += 1;
+        if !page.more {
+            break;
+        }
+    }
+    let mut expected = vec![tenant("acme"), tenant("mill"), world.tenant.clone(), tenant("zoo")];
+    expected.sort();
+    assert_eq!((names, pages), (expected, 2));
+}

@@ -65,6 +65,7 @@ macro_rules! conformance {
                     everything_is_there_again_after_a_restart;
                 requests:
                     a_repeated_request_gets_the_same_answer
+                    what_a_request_was_for_is_told_to_whoever_asked_it
                     a_repeated_request_shows_the_task_as_it_is_now
                     a_key_used_for_something_else_is_refused
                     a_key_belongs_to_one_principal_and_one_tenant
@@ -216,6 +217,7 @@ macro_rules! conformance {
                     an_exchanged_secret_is_kept_with_the_one_before
                     revoking_a_key_takes_along_what_it_made
                     keys_come_in_pages
+                    tenants_come_in_pages_by_their_names
                     a_use_leaves_no_entry_and_never_goes_back
                     a_repeated_creation_is_carried_out_once
                     a_refused_key_leaves_no_trace

@@ -163,3 +163,16 @@ pub async fn a_completion_is_counted_once_however_often_it_is_sent(world: &World
     let late = world.ask(Aim::Task(task, renew)).await;
     assert_eq!(late.err(), Some(Refusal::LeaseLost));
 }
+
+pub async fn what_a_request_was_for_is_told_to_whoever_asked_it(world: &World) {
+    let asked = async |who: &str, key: &str| {
+        let who = caller(who).principal;
+        world.store().asked_before(&world.tenant, &who, key).await.expect("reading works")
+    };
+    assert_eq!(asked("ann", "k").await, None);
+    world.order(caller("ann"), birth(), request("k", 1)).await.expect("it is new");
+    let fingerprint = request("k", 1).expect("it has a key").fingerprint;
+    assert_eq!(asked("ann", "k").await, Some(fingerprint));
+    assert_eq!(asked("bob", "k").await, None, "a key belongs to one principal");
+    assert_eq!(asked("ann", "l").await, None);
+}

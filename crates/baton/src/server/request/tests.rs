@@ -42,5 +42,5 @@ async fn an_answer_that_never_comes_is_given_up_after_thirty_seconds() {
 async fn whoever_asked_to_wait_is_given_the_longest_wait_and_a_little_more() {
     let bound = Duration::from_secs(65);
     check("run", "claim", bound, "unknown").await;
-    check("run", "wait", bound, "overloaded").await;
+    check("run", "wait", bound, "unknown").await;
 }
