@@ -53,7 +53,7 @@ async fn a_holder_that_slept_past_its_lease_changes_nothing() {
     // The clockwork goes on while the holder stands still.
     scene.world.engine.sweep(100).await.expect("time passes");
     for _ in 0..200 {
-        scene.clock.advance(Millis::seconds(2));
+        scene.world.clock.advance(Millis::seconds(2));
         scene.world.engine.sweep(100).await.expect("time passes");
     }
     let shown = scene.done(&crate::scene::ADA, "run show", json!({ "run": "R-4.1" })).await;

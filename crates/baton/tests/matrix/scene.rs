@@ -40,7 +40,6 @@ pub const fn holding(token: &'static str) -> Who {
 /// The world.
 pub struct Scene {
     pub world: World,
-    pub clock: Arc<ManualClock>,
     pub keys: BTreeMap<&'static str, String>,
     pub tokens: BTreeMap<&'static str, String>,
     /// The public id of a key that nobody needs.
@@ -63,7 +62,7 @@ impl Scene {
     /// A world with callers and nothing else.
     pub async fn bare() -> Self {
         let clock = Arc::new(ManualClock::at(NOON));
-        let world = World::at(Arc::clone(&clock), Limits::default()).await;
+        let world = World::at(clock, Limits::default()).await;
         let mut keys = BTreeMap::from([("ada", world.key.clone())]);
         for (name, kind) in [("bea", Kind::Agent), ("wes", Kind::Worker)] {
             keys.insert(name, world.make_key(name, kind, "all").await.1);
@@ -72,7 +71,7 @@ impl Scene {
         keys.insert("eve", world.foreign_key().await);
         let spare = world.make_key("spare", Kind::Bot, "read").await.0.to_string();
         let (tokens, requests) = (BTreeMap::new(), AtomicU64::new(0));
-        Self { world, clock, keys, tokens, spare, requests }
+        Self { world, keys, tokens, spare, requests }
     }
 
     /// The whole of it.

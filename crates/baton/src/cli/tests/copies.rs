@@ -60,7 +60,11 @@ async fn nothing_is_restored_under_a_server() {
     let engine = home::open(&machine.data(), None, Arc::new(SystemChance)).expect("it opens");
     let printed = machine.types(&["restore", typed(&copy)]).await;
     assert_eq!(printed.exit, 5, "{}", printed.err);
-    assert!(printed.err.starts_with("error: The data folder is in use\n"), "{}", printed.err);
+    assert!(
+        printed.err.starts_with("error: Another baton works in this folder\n"),
+        "{}",
+        printed.err
+    );
     assert!(printed.err.contains("in use by another baton"), "{}", printed.err);
     drop(engine);
 }
