@@ -15,6 +15,7 @@ mod caching;
 mod forcing;
 mod keeping;
 mod scoping;
+mod timing;
 mod watching;
 
 /// Every scope there is, in this small world.
