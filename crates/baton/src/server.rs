@@ -41,7 +41,7 @@ mod connection;
 mod crowd;
 mod door;
 mod guard;
-mod json;
+pub(crate) mod json;
 pub mod limits;
 mod local;
 mod request;

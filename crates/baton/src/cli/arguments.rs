@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::client::Failure;
 use crate::operation::Entry;
 use crate::problem::Problem;
+use crate::server::json;
 use crate::shape::Violation;
 
 /// The longest `--input` that is read; a server takes no more.
@@ -94,9 +95,10 @@ fn object(source: impl Read) -> Result<Map<String, Value>, Failure> {
     if text.len() as u64 > INPUT_BYTES_MAX {
         return Err(refuse(format!("the input is longer than {INPUT_BYTES_MAX} bytes")));
     }
-    match serde_json::from_str(&text) {
+    // As the server reads it: of a key that stands twice, none is silently the one that counts.
+    match json::read(text.as_bytes()) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(refuse("the input must be an object of JSON, like {\"title\": \"…\"}".into())),
-        Err(error) => Err(refuse(format!("the input is no JSON: {error}"))),
+        Err(problem) => Err(problem.into()),
     }
 }

@@ -117,7 +117,8 @@ async fn perform(
         Problem::invalid(vec![Violation { field, rule: rule.into() }])
     };
     let entry = super::all().iter().find(|entry| entry.about.name() == operation.as_str());
-    let entry = entry.ok_or_else(|| invalid("must be the name of an operation"))?;
+    let entry =
+        entry.ok_or_else(|| invalid("must be the name of an operation, like task_create"))?;
     if ALONE.contains(&(entry.about.noun, entry.about.verb)) {
         return Err(invalid("cannot be one of many: ask for it alone"));
     }

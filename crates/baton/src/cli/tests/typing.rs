@@ -217,6 +217,16 @@ async fn a_timeout_can_be_read_by_a_program() {
     assert_eq!(error["error"]["next"][0], "the same command with --idempotency-key k");
 }
 
+#[tokio::test]
+async fn an_input_that_says_a_thing_twice_is_refused_as_the_server_would() {
+    let machine = Machine::silent();
+    let path = machine.path("input.json");
+    std::fs::write(&path, r#"{"project":"shop","title":"a","title":"b"}"#).expect("there is room");
+    let printed = machine.types(&["add", "--input", typed(&path)]).await;
+    assert_eq!(printed.exit, 2);
+    assert!(printed.err.contains("\"title\" stands twice"), "{}", printed.err);
+}
+
 /// A place that takes nothing in.
 struct Broken(std::io::ErrorKind);
 
