@@ -12,6 +12,7 @@ use std::time::Duration;
 use baton_domain::Refusal;
 use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyCommand, KeyId, Kind, NewKey, Verifier};
+use baton_domain::limits::KEY_LIFETIME_MAX;
 use baton_domain::scope::Scope;
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
@@ -201,6 +202,10 @@ impl Identity {
             let rule = "must name who else will call: the owner is a person, and this key would \
                         be of another kind";
             return Err(invalid("principal", rule));
+        }
+        // The rule is the domain's; a caller is told of it by the name of what it gave.
+        if wish.lifetime.is_some_and(|it| it == Millis(0) || it > KEY_LIFETIME_MAX) {
+            return Err(invalid("lifetime", "must be more than nothing, and at most 366 days"));
         }
         let expires_at = match (wish.lifetime, &parent) {
             (Some(lifetime), _) => self.engine.now() + lifetime,
