@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_domain::Refusal;
 use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyCommand, KeyId, Kind, NewKey, Verifier};
+use baton_domain::limits::KEY_LIFETIME_MAX;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
@@ -195,6 +196,10 @@ impl Identity {
                 "kind",
                 "must be person for the caller itself; for an agent, name it as `principal`",
             ));
+        }
+        // The rule is the domain's; a caller is told of it by the name of what it gave.
+        if wish.lifetime.is_some_and(|it| it == Millis(0) || it > KEY_LIFETIME_MAX) {
+            return Err(invalid("lifetime", "must be more than nothing, and at most 366 days"));
         }
         let expires_at = match (wish.lifetime, &parent) {
             (Some(lifetime), _) => self.engine.now() + lifetime,

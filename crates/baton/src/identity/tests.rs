@@ -164,6 +164,23 @@ async fn a_store_that_cannot_be_read_is_not_a_wrong_key() {
 }
 
 #[tokio::test]
+async fn a_refused_key_names_the_argument_that_helps() {
+    let server = Server::new().await;
+    let owner = server.identity.local_owner();
+    let helps = |refused: Result<Made, Error>| match refused {
+        Err(Error::Refused(Refusal::Invalid { field, .. })) => field,
+        other => panic!("it was not refused as invalid: {:?}", other.err()),
+    };
+    for lifetime in [Millis(0), Millis(Millis::hours(24 * 366).0 + 1)] {
+        let wish = KeyWish { lifetime: Some(lifetime), ..wish("bob", &["task:read"]) };
+        assert_eq!(helps(server.make(&owner, wish).await), "lifetime");
+    }
+    let own = KeyWish { principal: owner.principal.clone(), ..wish("bob", &["task:read"]) };
+    let own = KeyWish { kind: Kind::Agent, ..own };
+    assert_eq!(helps(server.make(&owner, own).await), "principal");
+}
+
+#[tokio::test]
 async fn the_local_owner_may_do_everything_and_has_no_key() {
     let server = Server::new().await;
     let owner = server.identity.local_owner();

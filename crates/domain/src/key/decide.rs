@@ -203,7 +203,7 @@ impl NewKey {
             return Err(Refusal::too_many("scopes", SCOPES_MAX));
         }
         if self.expires_at <= now || self.expires_at > now + KEY_LIFETIME_MAX {
-            return Err(invalid("lifetime", "must be more than nothing, and at most 366 days"));
+            return Err(invalid("expires_at", "must be ahead, by at most 366 days"));
         }
         Ok(())
     }
