@@ -177,7 +177,7 @@ async fn a_refused_key_names_the_argument_that_helps() {
     }
     let own = KeyWish { principal: owner.principal.clone(), ..wish("bob", &["task:read"]) };
     let own = KeyWish { kind: Kind::Agent, ..own };
-    assert_eq!(helps(server.make(&owner, own).await), "principal");
+    assert_eq!(helps(server.make(&owner, own).await), "kind");
 }
 
 #[tokio::test]

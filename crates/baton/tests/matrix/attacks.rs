@@ -6,13 +6,13 @@ use baton_domain::scope::Level;
 use baton_domain::time::Millis;
 use serde_json::{Value, json};
 
-use crate::examples::example;
+use crate::examples::{example, table};
 use crate::scene::{Scene, Who, holding, title};
 use crate::surfaces::plain;
 
 /// Everything that a holder says of its run.
 fn words() -> impl Iterator<Item = &'static Entry> {
-    operations::all().iter().filter(|entry| {
+    table().into_iter().filter(|entry| {
         entry.about.level == Level::Work && entry.about.placeholders().any(|name| name == "run")
     })
 }
@@ -97,7 +97,7 @@ async fn a_token_is_refused_in_every_text() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let token = scene.tokens["held"].clone();
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&scene, entry);
         for (name, value) in asked.arguments.as_object().expect("an object") {
             let free =

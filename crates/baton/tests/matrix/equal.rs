@@ -1,18 +1,17 @@
 //! The same request gets the same answer, whichever way it comes.
 
 use baton::operation::Entry;
-use baton::operations;
 use serde_json::{Value, json};
 
 use crate::caller::Ask;
-use crate::examples::example;
+use crate::examples::{example, table};
 use crate::scene::{Scene, title};
 use crate::surfaces::{Said, Stand, WAYS, Way, plain};
 
 /// Asks one way in a world of its own.
 async fn alone(way: Way, at: usize) -> Said {
     let stand = Stand::of(Scene::new().await);
-    let entry = &operations::all()[at];
+    let entry = table()[at];
     let asked = example(&stand.scene, entry);
     stand.ask(way, &asked.who, entry, &asked.arguments, "the-request").await
 }
@@ -20,7 +19,7 @@ async fn alone(way: Way, at: usize) -> Said {
 #[tokio::test]
 async fn every_operation_answers_the_same_on_every_surface() {
     let scene = Scene::new().await;
-    for (at, entry) in operations::all().iter().enumerate() {
+    for (at, entry) in table().into_iter().enumerate() {
         let (title, asked) = (title(entry), example(&scene, entry));
         let first = alone(WAYS[0], at).await;
         assert_eq!(first.granted, asked.refused.is_none(), "{title}: {}", first.body);
@@ -35,12 +34,12 @@ async fn every_operation_answers_the_same_on_every_surface() {
 
 #[tokio::test]
 async fn a_repeated_request_gets_the_same_answer_on_every_surface() {
-    for (at, entry) in operations::all().iter().enumerate() {
+    for (at, entry) in table().into_iter().enumerate() {
         if !entry.about.changes() {
             continue;
         }
         let stand = Stand::of(Scene::new().await);
-        let asked = example(&stand.scene, &operations::all()[at]);
+        let asked = example(&stand.scene, table()[at]);
         let (who, arguments) = (&asked.who, &asked.arguments);
         let first = stand.ask(Way::Table, who, entry, arguments, "the-request").await;
         let before = stand.scene.dump().await;
@@ -100,7 +99,7 @@ pub fn elsewhere(arguments: &mut Value) -> bool {
 async fn every_operation_refuses_the_same_on_every_surface() {
     let stand = Stand::of(Scene::new().await);
     let before = stand.scene.dump().await;
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&stand.scene, entry);
         for arguments in refusals(entry, &asked.arguments) {
             let told = format!("{} {arguments}", title(entry));
@@ -130,7 +129,7 @@ async fn what_is_served_as_its_description_is_what_was_reviewed() {
 #[tokio::test]
 async fn only_events_are_followed_and_every_other_list_is_told_once() {
     let scene = Scene::new().await;
-    for entry in operations::all().iter().filter(|entry| !entry.about.changes()) {
+    for entry in table().into_iter().filter(|entry| !entry.about.changes()) {
         let asked = example(&scene, entry);
         let ask = scene.signed(&asked.who, plain(entry, &asked.arguments, ""));
         let mut caller = scene.world.connect().await;

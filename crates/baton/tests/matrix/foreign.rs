@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::caller::Answer;
 use crate::equal::elsewhere;
-use crate::examples::example;
+use crate::examples::{example, table};
 use crate::scene::{ADA, Scene, Who, title};
 use crate::surfaces::plain;
 
@@ -48,7 +48,7 @@ fn mask(value: &mut Value) {
 async fn our_ids_are_missing_ones_to_the_last_byte() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
-    for entry in operations::all() {
+    for entry in table() {
         let ours = example(&scene, entry).arguments;
         let mut missing = ours.clone();
         let named = entry.about.placeholders().next().is_some();
@@ -74,7 +74,7 @@ async fn our_claim_tokens_are_worth_nothing_elsewhere() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let thief = Who { token: Some("held"), ..EVE };
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&scene, entry);
         let answer =
             scene.world.ask(&scene.signed(&thief, plain(entry, &asked.arguments, "t"))).await;
@@ -88,7 +88,7 @@ async fn our_claim_tokens_are_worth_nothing_elsewhere() {
 async fn she_sees_the_same_with_us_and_without_us() {
     let (with, without) = (Scene::new().await, Scene::bare().await);
     let ours = with.dump_of("local").await;
-    for entry in operations::all() {
+    for entry in table() {
         let arguments = example(&with, entry).arguments;
         let mut answers = vec![];
         for scene in [&with, &without] {
@@ -104,7 +104,7 @@ async fn she_sees_the_same_with_us_and_without_us() {
 
 #[tokio::test]
 async fn a_request_key_of_ours_is_free_for_her() {
-    for entry in operations::all().iter().filter(|entry| entry.about.changes()) {
+    for entry in table().into_iter().filter(|entry| entry.about.changes()) {
         let (with, without) = (Scene::new().await, Scene::bare().await);
         let asked = example(&with, entry);
         let first = with.signed(&asked.who, plain(entry, &asked.arguments, "shared"));

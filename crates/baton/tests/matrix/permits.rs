@@ -9,7 +9,7 @@ use baton_domain::scope::Level;
 use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask};
-use crate::examples::example;
+use crate::examples::{example, table};
 use crate::scene::{ADA, BEA, Scene, WES, Who, holding, title};
 use crate::surfaces::plain;
 
@@ -36,7 +36,7 @@ async fn a_key_opens_what_its_scope_names_and_nothing_else() {
         let name = scope.to_string().replace(':', ".");
         let (_, only) = scene.world.make_key(&name, Kind::Person, &scope.to_string()).await;
         let before = scene.dump().await;
-        for entry in operations::all() {
+        for entry in table() {
             let answer = with_key(&scene, &only, entry).await;
             let told = format!("{} with {scope}", title(entry));
             if entry.about.scope() == *scope {
@@ -54,7 +54,7 @@ async fn a_key_opens_what_its_scope_names_and_nothing_else() {
 async fn without_a_key_nothing_is_answered() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
-    for entry in operations::all() {
+    for entry in table() {
         let bare = scene.world.plain(nonsense(&scene, entry));
         let mut bodies = vec![];
         for bearer in [None, Some("Bearer x"), Some(UNKNOWN)] {
@@ -80,7 +80,7 @@ async fn a_key_that_reads_changes_nothing() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let reader = Who { key: "reader", token: None };
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&scene, entry);
         let request = scene.signed(&reader, plain(entry, &asked.arguments, "reader"));
         let answer = scene.world.ask(&request).await;
@@ -100,7 +100,7 @@ async fn what_only_a_person_may_say_no_agent_worker_or_holder_says() {
     let before = scene.dump().await;
     let holder = holding("held");
     let person_inside = Who { token: Some("held"), ..ADA };
-    for entry in operations::all() {
+    for entry in table() {
         let for_persons = entry.about.speaker == Speaker::Person;
         for who in [BEA, WES, holder, person_inside] {
             let answer = ask(&scene, &who, entry).await;
@@ -120,7 +120,7 @@ async fn many_at_once_are_no_way_around_scopes_and_speakers() {
     let before = scene.dump().await;
     let bulk = operations::find("bulk", "submit").expect("it is in the table");
     let reader = Who { key: "reader", token: None };
-    for entry in operations::all().iter().filter(|entry| entry.about.changes()) {
+    for entry in table().into_iter().filter(|entry| entry.about.changes()) {
         let one = json!({
             "operation": entry.about.name(),
             "arguments": example(&scene, entry).arguments,

@@ -1,10 +1,9 @@
 //! Bodies that no argument could be: too deep, twice the same name, cut off, of another type.
 
-use baton::operations;
 use baton::server::limits::JSON_DEPTH_MAX;
 
 use crate::caller::Ask;
-use crate::examples::example;
+use crate::examples::{example, table};
 use crate::scene::{Scene, title};
 use crate::surfaces::plain;
 
@@ -34,7 +33,7 @@ async fn a_body_that_is_not_one_object_is_refused_by_every_operation() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let mut caller = scene.world.connect().await;
-    for entry in operations::all().iter().filter(|entry| entry.about.changes()) {
+    for entry in table().into_iter().filter(|entry| entry.about.changes()) {
         let asked = example(&scene, entry);
         let request = scene.signed(&asked.who, plain(entry, &asked.arguments, "raw"));
         let good = String::from_utf8(request.body.clone()).expect("it is JSON");
@@ -54,7 +53,7 @@ async fn a_body_that_is_not_one_object_is_refused_by_every_operation() {
 async fn what_a_page_can_send_is_refused_by_every_operation() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&scene, entry);
         let request = scene.signed(&asked.who, plain(entry, &asked.arguments, "page"));
         let title = title(entry);

@@ -1,12 +1,11 @@
 //! Wrong values in every field of every operation: the right problem, and no trace.
 
 use baton::operation::{Entry, Method};
-use baton::operations;
 use baton::shape::{Field, Shape};
 use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask, Caller};
-use crate::examples::{Example, example};
+use crate::examples::{Example, example, table};
 use crate::scene::{Scene, title};
 use crate::surfaces::{encoded, plain};
 use crate::wrongness::{Wrong, wrongs};
@@ -25,7 +24,7 @@ async fn a_wrong_value_in_any_field_is_named_and_changes_nothing() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let mut asked = 0;
-    for entry in operations::all() {
+    for entry in table() {
         let Example { who, arguments, .. } = example(&scene, entry);
         for Wrong { value, field } in entry.arguments.fields().iter().flat_map(wrongs) {
             let name = field.split(['.', '[']).next().expect("a field has a name").to_owned();
@@ -46,7 +45,7 @@ async fn a_wrong_value_in_any_field_is_named_and_changes_nothing() {
 async fn what_is_missing_or_unknown_is_named_and_changes_nothing() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
-    for entry in operations::all() {
+    for entry in table() {
         let Example { who, arguments, .. } = example(&scene, entry);
         let title = title(entry);
         for field in entry.arguments.fields().iter().filter(|field| field.required) {
@@ -77,7 +76,7 @@ async fn over_http_a_wrong_value_is_named_wherever_it_stands() {
     let scene = Scene::new().await;
     let before = scene.dump().await;
     let mut caller = scene.world.connect().await;
-    for entry in operations::all() {
+    for entry in table() {
         let asked = example(&scene, entry);
         for field in entry.arguments.fields() {
             let in_body = entry.about.method != Method::Get

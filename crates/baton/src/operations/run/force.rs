@@ -82,10 +82,14 @@ async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunVie
         let wait = Span(limited.retry_after).to_string();
         Problem::new(limited.code(), limited.to_string()).with("retry_after", wait)
     })?;
-    let done = call.say_of(run, says).await?;
-    if counts && done.committed.replayed {
-        // The same request was under way at the same time.
+    let done = call.say_of(run, says).await;
+    // What was refused did not happen, and what was under way at the same time happened once.
+    let nothing = match &done {
+        Ok(done) => done.committed.replayed,
+        Err(problem) => problem.code() != "unknown",
+    };
+    if counts && nothing {
         forces.give_back(&caller.tenant, &caller.principal, task);
     }
-    call.run_view(&done)
+    call.run_view(&done?)
 }
