@@ -88,7 +88,11 @@ async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
     match apart.try_get_matches_from(arguments) {
         Ok(matches) => {
             let (_, asked) = matches.subcommand().expect("the first word is its name");
-            server::run(asked, around.folder()).await
+            if let Some(name) = around.not_for_this_server() {
+                eprintln!("baton: {name} is set, but this baton keeps its own database: unset it");
+                return ExitCode::from(USAGE);
+            }
+            server::run(asked, around.folder(), around.socket.clone()).await
         }
         Err(error) => {
             drop(error.print());

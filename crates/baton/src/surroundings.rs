@@ -62,6 +62,14 @@ impl std::fmt::Debug for Hidden {
 }
 
 impl Surroundings {
+    /// A variable that asks for another store than the one there is: better no server than one
+    /// that keeps its data elsewhere than its user believes.
+    #[must_use]
+    pub fn not_for_this_server(&self) -> Option<&'static str> {
+        let database = self.database_url.as_ref().map(|_| "BATON_DATABASE_URL");
+        database.or(self.pepper_file.as_ref().map(|_| "BATON_PEPPER_FILE"))
+    }
+
     /// Reads everything through `get`. What is set to nothing counts as not set.
     #[must_use]
     pub fn read(get: impl Fn(&str) -> Option<OsString>, terminal: bool) -> Self {

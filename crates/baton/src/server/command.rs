@@ -79,8 +79,13 @@ pub fn command() -> Command {
         .arg(flag("json").help("Say in one line of JSON that it is ready"))
 }
 
-/// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one.
-pub async fn run(matches: &ArgMatches, folder: Option<PathBuf>) -> ExitCode {
+/// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one,
+/// `socket` the socket if `--socket` does not.
+pub async fn run(
+    matches: &ArgMatches,
+    folder: Option<PathBuf>,
+    socket: Option<PathBuf>,
+) -> ExitCode {
     let given = matches.get_one::<PathBuf>("data").cloned().or(folder);
     let Some(folder) = given else {
         eprintln!("baton: which data folder? Say --data DIR, or set BATON_HOME");
@@ -90,7 +95,7 @@ pub async fn run(matches: &ArgMatches, folder: Option<PathBuf>) -> ExitCode {
     let wish = Wish {
         folder,
         listen: listen.expect("it has a default"),
-        socket: matches.get_one::<PathBuf>("socket").cloned(),
+        socket: matches.get_one::<PathBuf>("socket").cloned().or(socket),
         behind_proxy: matches.get_flag("behind-proxy"),
         hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
         json: matches.get_flag("json"),

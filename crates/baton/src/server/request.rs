@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
-use crate::identity::{Caller, Identity};
+use crate::identity::{self, Caller, Identity};
 use crate::operation::{Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
@@ -99,6 +99,11 @@ impl Answering<'_> {
                     return Err(
                         Problem::new("forbidden", detail).with("scope", FIGURES.to_string())
                     );
+                }
+                // The figures are of all tenants together.
+                if session.caller.tenant != identity::local() {
+                    let detail = "figures are for whoever runs the server";
+                    return Err(Problem::new("not_for_you", detail));
                 }
                 let figures = self.server.engine().metrics().render();
                 Ok(answer::text(StatusCode::OK, PLAIN, figures))

@@ -41,23 +41,16 @@ pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
         return if reads { Found::Page(*page) } else { Found::WrongMethod(vec!["GET"]) };
     }
     let parts: Vec<&str> = path.split('/').collect();
-    let mut allowed = vec![];
-    let mut best: Option<(usize, &'static Entry)> = None;
-    for entry in table.iter().filter(|entry| fits(entry.about.path, &parts)) {
-        let word = entry.about.method.word();
-        if word != method.as_str() {
-            if !allowed.contains(&word) {
-                allowed.push(word);
-            }
-            continue;
-        }
-        let open = entry.about.placeholders().count();
-        if best.is_none_or(|(fewest, _)| open < fewest) {
-            best = Some((open, entry));
-        }
-    }
-    let Some((_, entry)) = best else {
-        return if allowed.is_empty() { Found::Nothing } else { Found::WrongMethod(allowed) };
+    let fitting = || table.iter().filter(|entry| fits(entry.about.path, &parts));
+    let open = |entry: &Entry| entry.about.placeholders().count();
+    // A path that is written out is that path, whatever else a placeholder could stand for.
+    let Some(fewest) = fitting().map(open).min() else { return Found::Nothing };
+    let mut meant = fitting().filter(|entry| open(entry) == fewest);
+    let Some(entry) = meant.clone().find(|entry| entry.about.method.word() == method.as_str())
+    else {
+        let mut allowed: Vec<_> = meant.by_ref().map(|entry| entry.about.method.word()).collect();
+        allowed.dedup();
+        return Found::WrongMethod(allowed);
     };
     // A part that is not well encoded names nothing.
     match arguments(entry.about.path, &parts) {

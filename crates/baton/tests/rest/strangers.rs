@@ -87,7 +87,7 @@ async fn what_a_page_can_send_without_asking_changes_nothing() {
     let twice = world.post("/v1/tasks").json(&json!({})).with("content-type", "text/plain");
     assert_eq!(world.ask(&twice).await.status, 400);
     // A GET has no effect and no body, and every path is asked by its own methods.
-    assert_eq!(world.ask(&world.get("/v1/runs/claim")).await.status, 422, "`claim` is no run");
+    assert_eq!(world.ask(&world.get("/v1/runs/claim")).await.status, 405, "a claim is no read");
     let loaded = world.get("/v1/tasks").json(&json!({})).with("content-length", "2");
     assert_eq!(world.ask(&loaded).await.status, 400);
     assert_eq!(world.ask(&world.get("/v1/events")).await.json()["as_of"], before);
