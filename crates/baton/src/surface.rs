@@ -69,6 +69,8 @@ impl Needs {
 const SECRETS: &[(&str, &str, &str)] = &[
     ("ClaimedView", "claim_token", "Proves the attempt; shown once."),
     ("ClaimedView", "agent_token", "What the agent of a supervised attempt is given; shown once."),
+    ("KeyView", "key", "The key itself; shown once, when it is made or rotated."),
+    ("TenantView", "key", "The first key of the tenant; shown once."),
 ];
 
 fn secrets_of(record: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
