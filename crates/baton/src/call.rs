@@ -37,6 +37,18 @@ pub struct Envelope {
     pub pass: Option<Pass>,
 }
 
+impl Envelope {
+    /// Whether a request that changes something says under which key it may be repeated.
+    pub fn check_key(&self, about: &About) -> Result<(), Problem> {
+        let keyless = about.verb == "heartbeat";
+        if about.changes() && !keyless && self.request_key.is_none() {
+            let detail = "a request that changes something needs an Idempotency-Key";
+            return Err(Problem::new("malformed", detail));
+        }
+        Ok(())
+    }
+}
+
 /// One request.
 pub struct Call {
     identity: Arc<Identity>,
@@ -104,12 +116,7 @@ impl Call {
             let detail = "If-Match is for requests that change one task or its run";
             return Err(Problem::new("malformed", detail));
         }
-        let keyless = about.verb == "heartbeat";
-        if about.changes() && !keyless && self.envelope.request_key.is_none() {
-            let detail = "a request that changes something needs an Idempotency-Key";
-            return Err(Problem::new("malformed", detail));
-        }
-        Ok(())
+        self.envelope.check_key(about)
     }
 
     /// The only way anything changes.

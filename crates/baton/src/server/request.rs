@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
-use crate::operation::{Entry, Reply};
+use crate::operation::{About, Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
 use crate::surface;
@@ -131,7 +131,7 @@ impl Answering<'_> {
         let asking = Asking {
             identity: Arc::clone(self.server.identity()),
             entry,
-            envelope: self.envelope(&session.caller)?,
+            envelope: self.envelope(&session.caller, &entry.about)?,
             caller: session.caller.clone(),
             origin: self.peer.origin(),
         };
@@ -167,8 +167,10 @@ impl Answering<'_> {
         Session::open(self.server.identity(), bearer).await
     }
 
-    fn envelope(&self, caller: &Caller) -> Result<Envelope, Problem> {
+    fn envelope(&self, caller: &Caller, about: &About) -> Result<Envelope, Problem> {
         let mut envelope = arguments::envelope(&self.head.headers)?;
+        // What is missing is told before what is proved.
+        envelope.check_key(about)?;
         if let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? {
             let pass = self.server.engine().keyring().verify(token, &caller.tenant);
             // One answer for a forged token and for one that is over.
