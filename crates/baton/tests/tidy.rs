@@ -54,7 +54,7 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &[]),
-    ("bench", &["chance", "clock", "engine", "home"]),
+    ("bench", &["chance", "clock", "engine", "home", "identity", "operations", "tokens"]),
     ("surroundings", &[]),
     ("client", &["chance", "operation", "problem", "shape", "surroundings"]),
     (
