@@ -12,14 +12,14 @@ use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::LeaseRow;
 use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
-use sha2::{Digest as _, Sha256};
 
 use crate::answered::Answered;
 use crate::declaration::{Audience, Declaration};
 use crate::engine::Engine;
 use crate::identity::{Caller, How, Identity};
 use crate::problem::Problem;
-use crate::shape::RunRef;
+use crate::redaction::{Redactor, Tally};
+use crate::shape::{RunRef, Violation};
 use crate::tokens::Pass;
 use crate::views::{RunView, TaskView};
 
@@ -72,14 +72,14 @@ impl Call {
         asked: (&Declaration, &serde_json::Value),
     ) -> Self {
         let (about, arguments) = asked;
-        let mut hash = Sha256::new();
-        hash.update(about.name());
-        hash.update([0]);
-        // Objects are written with their keys in order, so equal requests have equal bytes.
-        hash.update(arguments.to_string());
-        hash.update(envelope.if_match.unwrap_or(0).to_be_bytes());
         let engine = Arc::clone(identity.engine());
-        let fingerprint = hash.finalize().into();
+        // Objects are written with their keys in order, so equal requests have equal bytes.
+        let (name, arguments) = (about.name(), arguments.to_string());
+        let version = envelope.if_match.unwrap_or(0).to_be_bytes();
+        // It is kept, and the arguments may hold what is kept nowhere else: without the pepper
+        // nobody can try which ones they were.
+        let asked = [name.as_bytes(), arguments.as_bytes(), &version];
+        let fingerprint = engine.keyring().fingerprint(&asked);
         let committed = AtomicBool::new(false);
         Self { identity, engine, caller, envelope, origin, fingerprint, committed }
     }
@@ -113,6 +113,12 @@ impl Call {
         if self.envelope.if_match.is_some() && !about.takes_version() {
             let detail = "If-Match is for requests that change one task or its run";
             return Err(Problem::new("malformed", detail));
+        }
+        let key = self.envelope.request_key.as_ref();
+        if key.is_some_and(|key| self.redactor().text(key.as_str()).is_some()) {
+            let rule = "must not contain a secret".to_owned();
+            let field = "Idempotency-Key".to_owned();
+            return Err(Problem::invalid(vec![Violation { field, rule }]));
         }
         self.envelope.check_key(about)
     }
@@ -164,6 +170,22 @@ impl Call {
     pub fn request(&self) -> Option<Request> {
         let key = self.envelope.request_key.clone()?;
         Some(Request { key, fingerprint: self.fingerprint })
+    }
+
+    /// What keeps secrets out of what is written down.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        self.engine.redactor()
+    }
+
+    /// Counts what was masked in the arguments, and answers how much it was.
+    pub fn note_redacted(&self, about: &Declaration, tally: Tally) -> u64 {
+        if !tally.is_empty() {
+            self.engine.metrics().redacted(tally.known, tally.shapes);
+            let (tenant, operation) = (&self.caller.tenant, about.name());
+            tracing::info!(%tenant, operation, count = tally.total(), "secrets were redacted");
+        }
+        tally.total()
     }
 
     /// Something that was asked for is done: whatever fails from now on, it has happened.

@@ -49,7 +49,7 @@ pub fn open(
     options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
-    Ok(Engine::new(Parts {
+    let engine = Engine::new(Parts {
         store: Arc::new(store),
         waiters,
         clock,
@@ -57,7 +57,9 @@ pub fn open(
         chance,
         secrets,
         incarnation,
-    }))
+    });
+    Secrets::new(sealing).tell(engine.redactor());
+    Ok(engine)
 }
 
 #[cfg(test)]
