@@ -14,8 +14,10 @@ use crate::surroundings::Hidden;
 
 mod exchange;
 mod place;
+mod tls;
 
 pub use place::Place;
+pub use tls::Trust;
 
 use exchange::{Answer, Lost};
 
@@ -31,6 +33,8 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Client {
     /// Where the server is.
     pub place: Place,
+    /// Whom it is believed that it is.
+    pub trust: Trust,
     /// Who calls.
     pub key: Option<Hidden>,
     /// Which attempt calls.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::chain::SigningKey;
+use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
 use baton_store::{Clock, Store, Verifier};
 
@@ -22,6 +23,15 @@ pub enum Error {
     /// The secrets are not.
     #[error(transparent)]
     Secrets(#[from] tokens::Error),
+}
+
+/// Refuses a folder that somebody works in. It looks and makes nothing; opening makes sure.
+pub fn is_free(folder: &Path) -> Result<(), Error> {
+    match backup::is_in_use(folder) {
+        Ok(true) => Err(OpenError::InUse(folder.into()).into()),
+        // What cannot be told now is told when the folder is opened.
+        Ok(false) | Err(_) => Ok(()),
+    }
 }
 
 /// Opens the folder, or makes one. Without a clock the store brings its own.

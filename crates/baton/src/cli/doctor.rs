@@ -27,7 +27,7 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     let mut facts = Facts::gather(&folder, session.around, now);
     match session.globals.place(session.around) {
         Ok(place) => {
-            facts.plain_beyond = !place.is_local();
+            facts.plain_beyond = place.is_exposed();
             facts.place = place.to_string();
             facts.server = ask(session).await;
         }
