@@ -70,5 +70,25 @@ pub fn open(
     }))
 }
 
+/// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
+/// so nobody can prove anything to it.
+pub fn open_copy(folder: &Path, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let store = SqliteStore::open(folder, Options::new(baton_domain::decide, fill, folder))?;
+    let mut nobodys = [0; 32];
+    chance.fill(&mut nobodys);
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters: Waiters::new(),
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets: Secrets::new(nobodys),
+        incarnation,
+    }))
+}
+
 #[cfg(test)]
 mod tests;

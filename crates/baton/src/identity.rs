@@ -30,6 +30,7 @@ pub use force::{ForceGuard, RateLimited};
 pub use scopes::{Preset, grant};
 
 mod cache;
+mod ending;
 mod force;
 mod scopes;
 mod watched;

@@ -1,6 +1,7 @@
 //! The socket, and `baton serve` as a process.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use baton::server::{Limits, socket};
+use baton_store::sqlite::backup;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::{TcpStream, UnixStream};
@@ -16,6 +18,8 @@ use crate::caller::{Ask, Caller};
 use crate::serving::{command, folder, ready, start};
 use crate::world::World;
 
+/// How often a test looks for something that is about to happen.
+const LOOKS_MAX: usize = 20_000_000;
 /// Where SQLite keeps the number that says which version of a schema a file has.
 const VERSION_AT: u64 = 60;
 
@@ -296,4 +300,29 @@ async fn a_store_that_fails_while_it_serves_ends_it_with_the_code_of_the_disk() 
     }
     let status = serving.wait();
     assert_eq!(status.code(), Some(74), "{status:?}, after {last}");
+}
+
+#[test]
+fn a_demo_that_is_killed_takes_its_server_with_it() {
+    let folder = folder();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_baton"));
+    demo.arg("demo").env("TMPDIR", folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut demo = demo.stderr(Stdio::null()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = demo.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut line).expect("it says something");
+    let made = fs::read_dir(folder.path()).expect("it is ours").next().expect("one folder");
+    let data = made.expect("it reads").path().join("data");
+    let socket = std::os::unix::net::UnixStream::connect(data.join("run/baton.sock"));
+    let mut socket = socket.expect("its server listens");
+    assert!(backup::is_in_use(&data).expect("it can be asked"));
+    demo.kill().expect("it takes a signal");
+    demo.wait().expect("it ends");
+    // The server lets go of whoever is there, and then of its folder.
+    socket.read_to_end(&mut vec![]).expect("the end comes");
+    let deadline = (0..LOOKS_MAX).find(|_| {
+        std::thread::yield_now();
+        !backup::is_in_use(&data).expect("it can be asked")
+    });
+    assert!(deadline.is_some(), "it still works in the folder");
 }
