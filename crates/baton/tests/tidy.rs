@@ -85,6 +85,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "demo",
+            "home",
+            "identity",
             "operation",
             "operations",
             "problem",
