@@ -153,7 +153,7 @@ impl Command {
             Self::Time(Time::Pass) => needs.dependants = true,
             Self::Time(Time::React(reaction)) => {
                 needs.dependants = true;
-                needs.children = match reaction.cause {
+                needs.children = match &reaction.cause {
                     Cause::ChildSettled | Cause::ChildAdded => true,
                     Cause::DependencySettled { .. } | Cause::Wake { .. } => false,
                 };
