@@ -132,7 +132,11 @@ impl Command {
                 needs.upstream_of = task.depends_on.clone();
             }
             Self::Expect(_) => {}
-            Self::Claim(claim) => needs.holding = Some(claim.claimant.principal.clone()),
+            Self::Claim(claim) => {
+                needs.holding = Some(claim.claimant.principal.clone());
+                // No rule looks at it, but whoever is given the run must be told what it is about.
+                needs.brief = true;
+            }
             Self::Person(person) => person.needs(flow, &mut needs),
             Self::Agent(_, agent) => agent.needs(flow, &mut needs),
             Self::Supervisor(_, supervisor) => match supervisor {

@@ -73,7 +73,7 @@ impl Operation for Block {
         let why = self.why()?;
         let says = Agent::Block { why, reason: self.reason, condition: self.condition };
         let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -137,7 +137,7 @@ impl Operation for Unblock {
 
     async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
         let done = call.say_of(self.run, Person::Unblock(self.reason)).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -160,6 +160,6 @@ impl Operation for Release {
         let until = self.until.map(|until| until.0);
         let says = Supervisor::Release { reason: self.reason, until };
         let done = call.as_supervisor(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }

@@ -95,7 +95,7 @@ impl Operation for Complete {
         };
         let says = Agent::Complete { summary: self.summary, submission };
         let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.completed_view(&done, self.run)
+        call.run_view(&done).await
     }
 }
 
@@ -117,7 +117,7 @@ impl Operation for Fail {
     async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
         let says = Agent::Fail { code: self.code, reason: self.reason };
         let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -138,7 +138,7 @@ impl Operation for Cancel {
 
     async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
         let done = call.say_of(self.run, Person::Cancel(self.reason)).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -171,6 +171,6 @@ impl Operation for Retry {
             }
             RunRef::Run(_) | RunRef::Live(_) | RunRef::Mine => call.say_of(self.run, says).await?,
         };
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }

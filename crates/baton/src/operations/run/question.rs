@@ -106,7 +106,7 @@ impl Operation for Receive {
 
 /// The run with the words of question and answer.
 async fn told(call: &Call, done: &Done) -> Result<Answered<RunView>, Problem> {
-    let mut answered = call.run_view(done)?;
+    let mut answered = call.run_view(done).await?;
     words::fill(call, &done.flow, &mut answered.value).await?;
     Ok(answered)
 }

@@ -120,7 +120,7 @@ impl Operation for Begin {
 
     async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
         let done = call.as_agent(self.run, self.attempt, Agent::Begin).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -188,7 +188,7 @@ impl Operation for Progress {
         }
         says.extend(applied.then_some(Agent::Receive(Mark::Applied)));
         let done = call.as_agent_all(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
 
@@ -221,6 +221,6 @@ impl Operation for Checkpoint {
         };
         let says = Agent::Checkpoint(Box::new(note));
         let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }
