@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_domain::command::{Command, Expect, Person, Supervisor};
-use baton_domain::ids::{AttemptId, ProjectId, TaskId};
+use baton_domain::ids::{AttemptId, ProjectId, RunId, TaskId};
 use baton_domain::project::RecordCommand;
-use baton_domain::run::Run;
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
@@ -294,36 +293,30 @@ impl Call {
 
     /// The task that something was carried out on.
     pub async fn task_view(&self, done: &Done) -> Result<Answered<TaskView>, Problem> {
+        let now = self.engine.now();
+        if let (Some(row), Some(_)) = (done.row(), done.committed.position) {
+            return Ok(self.done(TaskView::of(&row, now), &done.committed));
+        }
         let Told { what: row, as_of } = self.look_at(done.flow.id).await?;
-        let answered = self.done(TaskView::of(&row, self.engine.now()), &done.committed);
+        let answered = self.done(TaskView::of(&row, now), &done.committed);
         // The view was read after the commit, and may show more than it.
         Ok(Answered { as_of: Some(self.cursor(as_of)), ..answered })
     }
 
-    /// The run that something was carried out on: the live one, or the one that just finished.
-    pub fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
-        let lease = done.committed.lease.as_ref().map(|lease| LeaseRow {
-            attempt: lease.attempt,
-            holder: lease.holder.clone(),
-            expires_at: lease.expires_at,
-        });
-        let live = RunView::live(&done.flow, lease.as_ref());
-        let view = live.or_else(|| RunView::last(&done.flow)).ok_or_else(Problem::not_found)?;
-        Ok(self.done(view, &done.committed))
-    }
-
-    /// The run that was just said to be done: by now the next stage may have opened another.
-    pub fn completed_view(&self, done: &Done, run: RunRef) -> Result<Answered<RunView>, Problem> {
-        let flow = &done.flow;
-        let untouched = |live: &Run| live.tally.tries == 0 && live.held().is_none();
-        let passed = flow.last.as_ref().is_some_and(|last| match run {
-            RunRef::Run(run) => run.number == last.number,
-            RunRef::Live(_) | RunRef::Mine => flow.run.as_ref().is_none_or(untouched),
-        });
-        match RunView::last(flow) {
-            Some(view) if passed => Ok(self.done(view, &done.committed)),
-            Some(_) | None => self.run_view(done),
+    /// The run that something was carried out on: live or finished, as it is now.
+    pub async fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
+        let Done { flow, committed } = done;
+        let is_own = |view: &RunView| committed.run.is_none_or(|own| own == view.id.number);
+        let live = RunView::live(flow, lease_row(committed).as_ref()).filter(is_own);
+        let view = live.or_else(|| RunView::last(flow).filter(is_own));
+        if let Some(view) = view {
+            return Ok(self.done(view, committed));
         }
+        // The request is repeated, and the task has had other runs since.
+        let number = committed.run.ok_or_else(Problem::not_found)?;
+        let full = self.run(RunId { task: flow.id, number }).await?;
+        let view = RunView { version: Some(flow.version), ..RunView::of_row(&full.row) };
+        Ok(self.done(view, committed))
     }
 
     /// The task whose run is meant. A run that is not the live one is told by the rules.
@@ -352,6 +345,15 @@ impl Call {
     }
 }
 
+/// The lease as readers see it.
+fn lease_row(committed: &Committed) -> Option<LeaseRow> {
+    committed.lease.as_ref().map(|lease| LeaseRow {
+        attempt: lease.attempt,
+        holder: lease.holder.clone(),
+        expires_at: lease.expires_at,
+    })
+}
+
 /// What was carried out on a task.
 #[derive(Clone, Debug)]
 pub struct Done {
@@ -359,4 +361,12 @@ pub struct Done {
     pub flow: Arc<Flow>,
     /// Everything else.
     pub committed: Committed,
+}
+
+impl Done {
+    /// The task as a read would find it, if the commit told all of it.
+    fn row(&self) -> Option<TaskRow> {
+        let brief = self.committed.brief.clone()?;
+        Some(TaskRow { flow: Arc::clone(&self.flow), brief, lease: lease_row(&self.committed) })
+    }
 }
