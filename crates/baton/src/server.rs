@@ -83,6 +83,9 @@ enum Stage {
     Closing,
 }
 
+/// What our own command line calls itself in the header `Baton-Client`.
+const CLI: &str = "cli";
+
 /// By which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -95,11 +98,13 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The way, as history keeps it.
-    fn origin(self) -> Text<64> {
-        let word = match self {
-            Self::Tcp => "rest",
-            Self::Owner | Self::Stranger => "socket",
+    /// The way, as history keeps it. Our own command line says that it asks; whatever else a caller
+    /// says of itself counts for nothing.
+    fn origin(self, client: Option<&str>) -> Text<64> {
+        let word = match (self, client) {
+            (_, Some(CLI)) => CLI,
+            (Self::Tcp, _) => "rest",
+            (Self::Owner | Self::Stranger, _) => "socket",
         };
         Text::new("origin", word).expect("a plain word is a text")
     }

@@ -78,6 +78,7 @@ fn listed<'a>(shape: &'a Shape, columns: &[&str]) -> Option<(&'static str, &'a S
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => None,
     })
 }

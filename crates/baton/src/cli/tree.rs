@@ -129,6 +129,7 @@ fn positional(about: &Declaration, field: &'static Field, last: bool) -> Arg {
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
@@ -154,6 +155,7 @@ fn option(about: &Declaration, field: &'static Field) -> Arg {
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
@@ -167,12 +169,15 @@ pub(super) fn long_of(name: &str) -> String {
 fn typed(argument: Arg, shape: &Shape) -> Arg {
     match shape {
         Shape::Choice(words) => argument.value_parser(PossibleValuesParser::new(*words)),
-        Shape::Number { min, max } => argument.value_parser(value_parser!(u64).range(*min..=*max)),
+        Shape::Number { min, max, .. } => {
+            argument.value_parser(value_parser!(u64).range(*min..=*max))
+        }
         Shape::Flag => argument.value_parser(value_parser!(bool)),
         Shape::Text { .. }
         | Shape::List { .. }
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => argument,
     }
 }
@@ -185,7 +190,7 @@ fn value_name(shape: &Shape) -> &'static str {
         Shape::Flag => "BOOL",
         Shape::Choice(_) => "WORD",
         Shape::List { of, .. } => value_name(of),
-        Shape::Map { .. } | Shape::Record(_) | Shape::Json => "JSON",
+        Shape::Map { .. } | Shape::Record(_) | Shape::Tagged { .. } | Shape::Json => "JSON",
     }
 }
 
@@ -193,12 +198,14 @@ fn help(field: &Field) -> String {
     let once = field.doc.trim_end_matches('.').to_owned();
     match &field.shape {
         Shape::List { .. } => format!("{once} (may be given several times)"),
+        Shape::Number { usual: Some(usual), .. } => format!("{once} [default: {usual}]"),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => once,
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::limits::STAGES_MAX;
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::text::{Line, Reason};
@@ -30,6 +31,7 @@ record! {
         /// The folder that it is about.
         root: Option<Line>,
         /// Its working stages in order; without any, one stage `coding` that agents work.
+        #[at_most(STAGES_MAX)]
         stages: Option<Vec<StageView>>,
         /// How long after their end tasks are put away.
         archive_after: Option<Span>,

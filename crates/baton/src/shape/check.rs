@@ -37,7 +37,7 @@ impl Found {
     fn look(&mut self, at: &str, value: &Value, shape: &Shape) {
         match shape {
             Shape::Text { bytes_max, .. } => self.text(at, value, *bytes_max),
-            Shape::Number { min, max } => match value.as_u64() {
+            Shape::Number { min, max, .. } => match value.as_u64() {
                 Some(number) if (*min..=*max).contains(&number) => {}
                 Some(_) | None => {
                     self.add(at, format!("must be a whole number from {min} to {max}"));
@@ -47,7 +47,8 @@ impl Found {
             Shape::Choice(words) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
                 self.add(at, format!("must be one of {}", words.join(", ")));
             }
-            Shape::Flag | Shape::Choice(_) | Shape::Json => {}
+            Shape::Tagged { .. } if !value.is_object() => self.add(at, "must be an object"),
+            Shape::Flag | Shape::Choice(_) | Shape::Tagged { .. } | Shape::Json => {}
             Shape::List { of, count_max } => match value.as_array() {
                 None => self.add(at, "must be a list"),
                 Some(list) if list.len() > *count_max => {
@@ -59,7 +60,7 @@ impl Found {
                     }
                 }
             },
-            Shape::Map { of, count_max } => match value.as_object() {
+            Shape::Map { of, count_max, .. } => match value.as_object() {
                 None => self.add(at, "must be an object"),
                 Some(map) if map.len() > *count_max => {
                     self.add(at, format!("must have at most {count_max} entries"));

@@ -11,6 +11,7 @@ use baton_domain::ids::{
 };
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
+use baton_domain::scope::Scope;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::Cursor;
@@ -26,7 +27,7 @@ use super::{Form, Shape, Shaped};
 const COUNT_MAX: usize = 500;
 
 fn formed(bytes_max: usize, pattern: &'static str, example: &'static str) -> Shape {
-    Shape::Text { bytes_max, form: Some(Form { pattern, example }) }
+    Shape::Text { bytes_max, form: Some(Form { pattern, example, longest: None }) }
 }
 
 impl<const MAX: usize> Shaped for Text<MAX> {
@@ -65,9 +66,10 @@ impl<T: Shaped> Shaped for BTreeSet<T> {
     }
 }
 
-impl<K, T: Shaped> Shaped for BTreeMap<K, T> {
+impl<K: Shaped, T: Shaped> Shaped for BTreeMap<K, T> {
     fn shape() -> Shape {
-        Shape::Map { of: Box::new(T::shape()), count_max: COUNT_MAX }
+        let names = Box::new(K::shape());
+        Shape::Map { names, of: Box::new(T::shape()), count_max: COUNT_MAX }
     }
 }
 
@@ -87,7 +89,7 @@ macro_rules! numbers {
     ($($type:ty = $max:expr;)*) => {$(
         impl Shaped for $type {
             fn shape() -> Shape {
-                Shape::Number { min: 0, max: $max }
+                Shape::Number { min: 0, max: $max, usual: None }
             }
         }
     )*};
@@ -147,6 +149,9 @@ ids! {
     PoolRef = 106,
         "^(scheduler|(project|holder|account) [a-z0-9._:/@-]+|(stage|key) [a-z0-9._:/@-]+ [a-z0-9._:/@-]+|(tree|budget) T-[1-9][0-9]{0,11})$",
         "stage shop coding";
+    Scope = 30, "^[a-z_]{1,24}:(read|work|write|force|admin)$", "run:work";
+    ScopeWord = 30, "^(read|agent|worker|all|[a-z_]{1,24}:(read|work|write|force|admin))$",
+        "run:work";
     Position = 40, "^[0-9a-f]{1,16}-[0-9]{1,19}$", "5f3a-128";
 }
 
@@ -296,6 +301,11 @@ impl fmt::Display for PoolRef {
     }
 }
 
+/// What a key is to allow: a scope, or the name of many of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ScopeWord(pub String);
+
 /// How many rows one page of a list may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -314,7 +324,7 @@ impl PageSize {
 
 impl Shaped for PageSize {
     fn shape() -> Shape {
-        Shape::Number { min: 1, max: PAGE_MAX as u64 }
+        Shape::Number { min: 1, max: PAGE_MAX as u64, usual: Some(Self::USUAL as u64) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
-use crate::shape::{Field, Record, Shape};
+use crate::shape::{Field, Record, Shape, Span};
 
 use super::{HANDWRITTEN, secrets_of};
 
@@ -87,12 +87,19 @@ fn described(field: &Field) -> String {
 fn word(shape: &Shape) -> String {
     match shape {
         Shape::Text { bytes_max, form: None } => format!("text<={bytes_max}"),
-        Shape::Text { form: Some(form), .. } => format!("like {}", form.example),
-        Shape::Number { min, max } => format!("{min}..{max}"),
+        Shape::Text { form: Some(form), .. } => {
+            let longest = form.longest.map(|longest| format!("<={}", Span(longest)));
+            format!("like {}{}", form.example, longest.unwrap_or_default())
+        }
+        Shape::Number { min, max, usual: None } => format!("{min}..{max}"),
+        Shape::Number { min, max, usual: Some(usual) } => format!("{min}..{max}, else {usual}"),
         Shape::Flag => "true|false".to_owned(),
         Shape::Choice(words) => words.join("|"),
         Shape::List { of, count_max } => format!("[{}]<={count_max}", word(of)),
-        Shape::Map { of, count_max } => format!("{{name: {}}}<={count_max}", word(of)),
+        Shape::Map { names, of, count_max } => {
+            format!("{{{}: {}}}<={count_max}", word(names), word(of))
+        }
+        Shape::Tagged { tag, words } => format!("{{{tag}: {}, …}}", words.join("|")),
         Shape::Record(record) => record.name.to_owned(),
         Shape::Json => "json".to_owned(),
     }
@@ -112,6 +119,7 @@ pub(super) fn collect(shape: &Shape, records: &mut BTreeMap<&'static str, Record
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
+        | Shape::Tagged { .. }
         | Shape::Json => {}
     }
 }

@@ -169,7 +169,7 @@ fn checkpoint(
 
 fn attempt(task: TaskId, record: &AttemptRecord, reasons: &BTreeMap<u32, String>) -> HandoffItem {
     let view = AttemptView::ended(task, record);
-    let mut about = view.outcome.unwrap_or_default();
+    let mut about = view.outcome.map_or_else(String::new, |outcome| outcome.word().to_owned());
     if let Some(code) = &view.code {
         about.push_str(&format!(", code {code}"));
     }
