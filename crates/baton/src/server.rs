@@ -32,7 +32,7 @@ use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
 use stream::Reader;
 
 pub use guard::Hosts;
-pub use limits::Limits;
+pub use limits::{BODY_BYTES_MAX, Limits};
 
 mod answer;
 mod arguments;

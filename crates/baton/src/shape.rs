@@ -2,6 +2,7 @@
 //! comes in, the JSON schema that clients read, the flags of the command line, and `surface.txt`.
 
 use baton_domain::time::Millis;
+use serde_json::Value;
 
 mod check;
 pub mod choices;
@@ -77,6 +78,14 @@ pub struct Form {
     pub example: &'static str,
     /// The longest that counts, where it is a length of time; a longer one counts as this.
     pub longest: Option<Millis>,
+    /// What counts if it is left out, where it is a length of time.
+    pub usual: Option<Millis>,
+}
+
+impl Form {
+    /// A single line, whatever it says.
+    pub const LINE: Self =
+        Self { pattern: "^[^\\n\\t]*$", example: "Fix the login", longest: None, usual: None };
 }
 
 /// Named fields.
@@ -150,6 +159,62 @@ impl Shape {
             Self::Flag | Self::Choice(_) | Self::Record(_) | Self::Tagged { .. } | Self::Json => {
                 self
             }
+        }
+    }
+
+    /// The same with what counts if it is left out: a number, or milliseconds.
+    #[must_use]
+    pub fn usually(self, usual: u64) -> Self {
+        match self {
+            Self::Number { min, max, .. } => Self::Number { min, max, usual: Some(usual) },
+            Self::Text { bytes_max, form: Some(form) } => {
+                let form = Some(Form { usual: Some(Millis(usual)), ..form });
+                Self::Text { bytes_max, form }
+            }
+            Self::Text { form: None, .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => self,
+        }
+    }
+
+    /// The same as a single line, if so.
+    #[must_use]
+    pub fn in_one_line(self, is_line: bool) -> Self {
+        match self {
+            Self::Text { bytes_max, .. } if is_line => {
+                Self::Text { bytes_max, form: Some(Form::LINE) }
+            }
+            Self::Text { .. }
+            | Self::Number { .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => self,
+        }
+    }
+
+    /// What counts if it is left out, as it is written.
+    #[must_use]
+    pub fn usual(&self) -> Option<Value> {
+        match self {
+            Self::Number { usual, .. } => usual.map(Value::from),
+            Self::Text { form: Some(form), .. } => form.usual.map(|at| Span(at).to_string().into()),
+            Self::Text { form: None, .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => None,
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Look {
     pub(super) color: bool,
     /// What times are told from.
     pub(super) now: Timestamp,
+    /// Whether what is as usual is shown, too.
+    pub(super) all: bool,
 }
 
 /// Members that every answer has and that tell people nothing.

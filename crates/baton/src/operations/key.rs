@@ -100,6 +100,8 @@ record! {
         revoked_at: Option<When>,
         /// Why it was revoked.
         revoked_reason: Option<Reason>,
+        /// What to do if the secret is missing: a repeated request is not told it again.
+        hint: Option<String>,
     }
 }
 
@@ -113,7 +115,7 @@ impl Operation for Create {
         permit: Permit::Scope(Level::Admin),
         audience: Audience::Person,
         hints: Hints::ADDS,
-        columns: &["id", "name", "principal", "expires_at"],
+        columns: &["id", "name", "principal", "expires_at", "hint"],
     };
 
     type Answer = KeyView;
@@ -163,8 +165,8 @@ impl Operation for Rotate {
         path: "/v1/keys/{key}/rotate",
         permit: Permit::Scope(Level::Admin),
         audience: Audience::Person,
-        hints: Hints::ADDS,
-        columns: &["id", "name", "expires_at"],
+        hints: Hints { destructive: true, ..Hints::ADDS },
+        columns: &["id", "name", "expires_at", "hint"],
     };
 
     type Answer = KeyView;
@@ -226,8 +228,12 @@ impl Operation for RevokeSelf {
 
 /// A key with its secret, which a repeated request is not told again.
 pub(super) fn answered(made: Made) -> Answered<KeyView> {
-    let value = KeyView::of(&made.row);
+    let mut value = KeyView::of(&made.row);
     let replayed = made.token.is_none();
+    value.hint = replayed.then(|| {
+        let id = &value.id;
+        format!("its secret was shown once and cannot be shown again: baton key rotate {id}")
+    });
     let secrets = made.token.iter().map(|token| ("key", token.reveal().to_owned())).collect();
     Answered { value, as_of: None, at: None, replayed, secrets }
 }
@@ -247,6 +253,7 @@ impl KeyView {
             used_at: row.used_at.map(When),
             revoked_at: key.revoked.as_ref().map(|revoked| When(revoked.at)),
             revoked_reason: key.revoked.as_ref().map(|revoked| revoked.reason.clone()),
+            hint: None,
         }
     }
 }

@@ -29,6 +29,7 @@ record! {
         /// What it is called.
         project: ProjectId,
         /// The folder that it is about.
+        #[is_line(true)]
         root: Option<Line>,
         /// Its working stages in order; without any, one stage `coding` that agents work.
         #[at_most(STAGES_MAX)]
@@ -94,7 +95,7 @@ impl Operation for Add {
     const ABOUT: Declaration = Declaration::of_person(
         ("project", "add"),
         (Method::Put, "/v1/projects/{project}"),
-        Hints::SETS,
+        Hints::ENDS,
         &["id", "root", "stages", "paused"],
         "Add a project, or change the one of that name",
     );

@@ -41,6 +41,7 @@ record! {
         /// Of which project.
         project: ProjectId,
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,

@@ -39,6 +39,9 @@ fn schema(shape: &Shape, named: &mut Option<Definitions>) -> Value {
                 // No keyword compares lengths of time.
                 text["x-maximum"] = json!(Span(longest).to_string());
             }
+            if let Some(usual) = shape.usual() {
+                text["default"] = usual;
+            }
             text
         }
         Shape::Number { min, max, usual } => {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
-use crate::shape::{Field, Record, Shape, Span};
+use crate::shape::{Field, Form, Record, Shape, Span};
 
 use super::{HANDWRITTEN, secrets_of};
 
@@ -87,9 +87,14 @@ fn described(field: &Field) -> String {
 fn word(shape: &Shape) -> String {
     match shape {
         Shape::Text { bytes_max, form: None } => format!("text<={bytes_max}"),
+        Shape::Text { bytes_max, form: Some(form) } if *form == Form::LINE => {
+            format!("line<={bytes_max}")
+        }
         Shape::Text { form: Some(form), .. } => {
             let longest = form.longest.map(|longest| format!("<={}", Span(longest)));
-            format!("like {}{}", form.example, longest.unwrap_or_default())
+            let usual = form.usual.map(|usual| format!(", else {}", Span(usual)));
+            let (longest, usual) = (longest.unwrap_or_default(), usual.unwrap_or_default());
+            format!("like {}{longest}{usual}", form.example)
         }
         Shape::Number { min, max, usual: None } => format!("{min}..{max}"),
         Shape::Number { min, max, usual: Some(usual) } => format!("{min}..{max}, else {usual}"),

@@ -100,6 +100,7 @@ record! {
         #[at_most(EVIDENCE_MAX)]
         evidence: Vec<EvidenceView>,
         /// The state of the work tree.
+        #[at_most(EVIDENCE_MAX)]
         git: BTreeMap<Label, Line>,
     }
 

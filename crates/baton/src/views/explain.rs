@@ -5,6 +5,7 @@ use baton_domain::ids::TaskId;
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Delay, Purpose, Why};
 use baton_domain::task::{Ending, Hold};
+use baton_domain::text::Message;
 use baton_domain::time::Timestamp;
 
 use crate::shape::{When, record, words};
@@ -84,6 +85,8 @@ record! {
         code: CauseCode,
         /// The sentence.
         sentence: String,
+        /// What whoever raised it said: the question of an agent, or why it parked the run.
+        words: Option<Message>,
         /// Since when, where that is known.
         since: Option<When>,
         /// When it passes by itself.
@@ -100,6 +103,7 @@ impl CauseView {
         Self {
             code: code(&explained.hindrance),
             sentence: sentence(&explained.hindrance),
+            words: None,
             since: explained.since.map(When),
             until: until(&explained.hindrance).map(When),
             command: explained.next.as_ref().and_then(|next| command(task, next)),

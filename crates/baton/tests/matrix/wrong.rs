@@ -150,7 +150,11 @@ fn texts(shape: &Shape) -> Vec<String> {
         }
         Shape::Flag => all.extend(["yes", "1"].map(str::to_owned)),
         Shape::Choice(_) => all.push("nonsense".to_owned()),
-        Shape::List { .. } | Shape::Map { .. } | Shape::Record(_) | Shape::Json => all.clear(),
+        Shape::List { .. }
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Tagged { .. }
+        | Shape::Json => all.clear(),
     }
     all
 }

@@ -12,7 +12,7 @@ use crate::operations;
 
 fn look(color: bool) -> Look {
     // 2026-11-15T09:30:00Z
-    Look { color, now: Timestamp(1_794_735_000_000) }
+    Look { color, now: Timestamp(1_794_735_000_000), all: false }
 }
 
 fn check(noun: &str, verb: &str, body: &Value, expected: Expect) {

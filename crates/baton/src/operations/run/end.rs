@@ -34,6 +34,7 @@ record! {
     /// Something that was made.
     pub struct ArtifactWish {
         /// Where it is, relative to the root.
+        #[is_line(true)]
         path: Line,
         /// What it is, to the bit.
         digest: Digest,
@@ -48,6 +49,7 @@ record! {
         /// The attempt that speaks, if no claim token is shown.
         attempt: Option<AttemptId>,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why, in words for whoever tries next.
         reason: Reason,

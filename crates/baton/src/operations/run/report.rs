@@ -94,6 +94,7 @@ record! {
         #[at_most(EVIDENCE_MAX)]
         evidence: Option<Vec<EvidenceWish>>,
         /// The state of the work tree: names such as base, head, bundle.
+        #[at_most(EVIDENCE_MAX)]
         git: Option<BTreeMap<Label, Line>>,
     }
 

@@ -24,6 +24,7 @@ record! {
     /// A goal that the caller works on itself, from now on.
     pub struct Start {
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,

@@ -20,6 +20,7 @@ record! {
         /// Which task.
         task: TaskId,
         /// A line that names it.
+        #[is_line(true)]
         title: Option<Title>,
         /// What should be achieved, at length.
         body: Option<Body>,

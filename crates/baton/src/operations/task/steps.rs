@@ -196,6 +196,10 @@ impl Saying for Depend {
     type Shown = TaskView;
 
     fn said(self) -> Result<Said, Problem> {
+        if self.on == self.task {
+            let rule = "must be another task: none waits for itself".to_owned();
+            return Err(Problem::invalid(vec![Violation { field: "on".to_owned(), rule }]));
+        }
         Ok(Said::OfTask(self.task, Person::Depend { on: self.on, wait: true }))
     }
 }
