@@ -59,7 +59,7 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &[]),
-    ("bench", &["chance", "clock", "engine", "home"]),
+    ("bench", &["chance", "clock", "engine", "home", "identity", "operations", "tokens"]),
     ("surroundings", &[]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
     (

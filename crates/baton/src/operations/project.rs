@@ -160,9 +160,9 @@ impl Operation for Pause {
     type Answer = ProjectView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
-        let project = find(call, &self.project).await?.what;
-        let pool = PoolName::Project(self.project);
+        let pool = PoolName::Project(self.project.clone());
         let committed = pool::pause(call, pool, self.reason, self.until).await?;
+        let project = known(call, self.project).await?;
         changed(call, &committed, &project).await
     }
 }
@@ -179,8 +179,8 @@ impl Operation for Resume {
     type Answer = ProjectView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
-        let project = find(call, &self.project).await?.what;
-        let committed = pool::resume(call, PoolName::Project(self.project)).await?;
+        let committed = pool::resume(call, PoolName::Project(self.project.clone())).await?;
+        let project = known(call, self.project).await?;
         changed(call, &committed, &project).await
     }
 }
@@ -235,6 +235,16 @@ pub(super) async fn find(call: &Call, id: &ProjectId) -> Result<Told<Arc<Project
         }
     }
     Err(Refusal::NotFound.into())
+}
+
+/// The project that something was done to. Whoever repeats its request may find that it has been
+/// forgotten since.
+async fn known(call: &Call, id: ProjectId) -> Result<Arc<Project>, Problem> {
+    match find(call, &id).await {
+        Ok(told) => Ok(told.what),
+        Err(problem) if problem.code() == "not_found" => Ok(Arc::new(Project::gone(id))),
+        Err(problem) => Err(problem),
+    }
 }
 
 fn view(project: &Project, pools: &Pools, now: Timestamp) -> ProjectView {
