@@ -85,7 +85,7 @@ pub struct Form {
 impl Form {
     /// A single line, whatever it says.
     pub const LINE: Self =
-        Self { pattern: "^[^\\n\\t]*$", example: "Fix the login", longest: None, usual: None };
+        Self { pattern: "^[^\\n\\t]*$", example: "a line", longest: None, usual: None };
 }
 
 /// Named fields.

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use crate::aliases::{ALIASES, Alias};
 use crate::operation::{Declaration, Entry};
 use crate::operations;
-use crate::shape::{Field, Shape};
+use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
 use super::upkeep;
@@ -149,7 +149,7 @@ fn option(about: &Declaration, field: &'static Field) -> Arg {
             .value_parser(value_parser!(bool)),
         Shape::List { of, .. } => typed(argument, of).action(ArgAction::Append),
         // A text may begin with a dash, like the item of a list.
-        Shape::Text { form: None, .. } => argument.allow_hyphen_values(true),
+        Shape::Text { form: None | Some(Form::LINE), .. } => argument.allow_hyphen_values(true),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Choice(_)
@@ -184,6 +184,7 @@ fn typed(argument: Arg, shape: &Shape) -> Arg {
 
 fn value_name(shape: &Shape) -> &'static str {
     match shape {
+        Shape::Text { form: Some(form), .. } if *form == Form::LINE => "TEXT",
         Shape::Text { form: Some(form), .. } if form.example.len() <= 24 => form.example,
         Shape::Text { .. } => "TEXT",
         Shape::Number { .. } => "NUMBER",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Field, Record, Shape, Span};
+use super::{Field, Form, Record, Shape, Span};
 
 /// Records that are described once and referred to.
 pub type Definitions = BTreeMap<&'static str, Value>;
@@ -30,6 +30,9 @@ fn schema(shape: &Shape, named: &mut Option<Definitions>) -> Value {
         Shape::Text { bytes_max, form: None } => {
             json!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
         }
+        Shape::Text { bytes_max, form: Some(Form::LINE) } => json!({
+            "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": Form::LINE.pattern,
+        }),
         Shape::Text { bytes_max, form: Some(form) } => {
             let mut text = json!({
                 "type": "string", "maxLength": bytes_max, "pattern": form.pattern,

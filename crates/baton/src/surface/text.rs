@@ -8,7 +8,7 @@ use crate::operation::Entry;
 use crate::operations;
 use crate::shape::{Field, Form, Record, Shape, Span};
 
-use super::{HANDWRITTEN, secrets_of};
+use super::{COMMANDS, HANDWRITTEN, secrets_of};
 
 /// How wide the names of fields are printed.
 const NAME_WIDTH: usize = 16;
@@ -36,6 +36,10 @@ pub fn text() -> String {
     page.push_str("\nEVERYDAY COMMANDS\n\n");
     for (typed, stands_for) in aliases::aliases() {
         line(&mut page, &format!("baton {typed}: {stands_for}"));
+    }
+    page.push_str("\nCOMMANDS BESIDE THE TABLE\n\n");
+    for (typed, summary) in COMMANDS {
+        line(&mut page, &format!("baton {typed}: {summary}"));
     }
     page.push_str("\nRECORDS\n");
     for record in records.values() {
@@ -73,6 +77,12 @@ fn operation(page: &mut String, entry: &Entry) {
         about.audience.word(),
     )
     .expect("a text takes what it is given");
+    if entry.is_followed() {
+        line(
+            page,
+            "  followed as text/event-stream: the same, and then what happens next; Last-Event-ID goes on",
+        );
+    }
     for field in entry.arguments.fields() {
         line(page, &described(field));
     }

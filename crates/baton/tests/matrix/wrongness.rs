@@ -1,6 +1,6 @@
 //! Values that break the rules of a shape, each in one place.
 
-use baton::shape::{Field, Shape};
+use baton::shape::{Field, Form, Shape};
 use serde_json::{Value, json};
 
 /// A value that is wrong, and the place that must be named.
@@ -31,7 +31,9 @@ fn of_shape(at: &str, shape: &Shape) -> Vec<Wrong> {
             all.extend(
                 ["a\u{0}b", "a\u{1b}[2Jb", "\u{7f}", "a\u{9b}b"].map(|text| here(json!(text))),
             );
-            if form.is_some() {
+            if *form == Some(Form::LINE) {
+                all.extend(["two\nlines", "a\ttab"].map(|text| here(json!(text))));
+            } else if form.is_some() {
                 all.extend(["no such form!", "ÄÖÜ", "../..", "-"].map(|text| here(json!(text))));
             }
         }
