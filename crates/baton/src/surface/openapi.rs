@@ -252,7 +252,8 @@ fn problem() -> Value {
         "description": "Why a request was not carried out.",
         "required": ["type", "title", "status", "code", "detail", "certainty", "retryable"],
         "properties": {
-            "type": text(), "title": text(), "status": { "type": "integer" }, "code": text(),
+            "type": text(), "title": text(), "status": { "type": "integer" },
+            "code": { "type": "string", "enum": CODES.iter().map(|code| code.word).collect::<Vec<_>>() },
             "detail": text(),
             "certainty": { "type": "string", "enum": ["did_not_happen", "happened", "unknown"] },
             "retryable": { "type": "boolean" },

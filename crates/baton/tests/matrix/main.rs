@@ -2,10 +2,12 @@
 //! surface, refusals that leave no trace, nothing for whoever may not, nothing of other tenants.
 
 mod attacks;
+mod described;
 mod dump;
 mod equal;
 mod examples;
 mod foreign;
+mod hinted;
 mod permits;
 mod raw;
 mod scene;

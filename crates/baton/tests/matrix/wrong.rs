@@ -1,7 +1,7 @@
 //! Wrong values in every field of every operation: the right problem, and no trace.
 
 use baton::operation::{Entry, Method};
-use baton::shape::{Field, Shape};
+use baton::shape::{Field, Form, Shape};
 use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask, Caller};
@@ -142,7 +142,8 @@ fn texts(shape: &Shape) -> Vec<String> {
             // What does not fit into a URL is refused before anybody looks for fields.
             all.extend((*bytes_max < 2_000).then(|| "x".repeat(bytes_max + 1)));
             all.extend(["a\u{0}b", "a\u{1b}b"].map(str::to_owned));
-            all.extend(form.is_some().then(|| "no such form!".to_owned()));
+            let formed = form.is_some_and(|form| form != Form::LINE);
+            all.extend(formed.then(|| "no such form!".to_owned()));
         }
         Shape::Number { max, .. } => {
             all.extend(["x", "-1", "1.5", "0x10", "1e3"].map(str::to_owned));
@@ -150,7 +151,11 @@ fn texts(shape: &Shape) -> Vec<String> {
         }
         Shape::Flag => all.extend(["yes", "1"].map(str::to_owned)),
         Shape::Choice(_) => all.push("nonsense".to_owned()),
-        Shape::List { .. } | Shape::Map { .. } | Shape::Record(_) | Shape::Json => all.clear(),
+        Shape::List { .. }
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Tagged { .. }
+        | Shape::Json => all.clear(),
     }
     all
 }
