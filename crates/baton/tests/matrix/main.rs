@@ -6,11 +6,14 @@ mod dump;
 mod equal;
 mod examples;
 mod foreign;
+mod ground;
 mod permits;
+mod program;
 mod raw;
 mod scene;
 mod stolen;
 mod surfaces;
+mod typed;
 mod wrong;
 mod wrongness;
 
