@@ -16,7 +16,7 @@ use super::pen::{Pen, int, json, parse};
 use super::reads;
 use crate::Error;
 use crate::keys::{KeyFound, KeyRow, USES_MAX};
-use crate::order::{Actor, Committed, Swept};
+use crate::order::{Actor, Committed};
 use crate::read::{PAGE_MAX, Page};
 
 type Sql<T> = rusqlite::Result<T>;
@@ -44,8 +44,7 @@ impl Desk {
             let events: Vec<_> = ruling.events.into_iter().map(RecordEvent::Key).collect();
             Some(self.write_record_entry(tenant, &events, actor, now)?)
         };
-        let swept = Swept::default();
-        Ok(Committed { at: now, position, task: None, lease: None, replayed: false, swept })
+        Ok(Committed::of_no_task(now, position))
     }
 }
 

@@ -21,8 +21,8 @@ use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
     Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
-    KeyFound, KeyRow, Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
-    TaskRow, Tenants, Told,
+    KeyFound, KeyRow, Kind, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats,
+    Store, TaskRow, Tenants, Told,
 };
 
 use crate::chance::SeededChance;
@@ -275,6 +275,15 @@ impl Store for Flawed {
         self.model.history(tenant, id, after, count_max)
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        self.model.past(tenant, id, which)
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -292,6 +301,15 @@ impl Store for Flawed {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         self.model.entries_of(tenant, id, from_version, count_max)
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        self.model.entries_at(tenant, id, versions)
     }
 
     fn projects<'a>(
