@@ -43,6 +43,15 @@ pub fn dump(path: &Path, aside: &[&str]) -> String {
     text
 }
 
+/// Changes a file behind everybody's back; tells how many rows.
+///
+/// # Panics
+///
+/// If the file is no database, or this is no change.
+pub fn change(path: &Path, sql: &str) -> usize {
+    Connection::open(path).expect("it opens").execute(sql, []).expect("it is SQL")
+}
+
 fn column(db: &Connection, sql: &str) -> Vec<String> {
     let mut rows = db.prepare(sql).expect("it is SQL");
     let rows = rows.query_map([], |row| row.get(0)).expect("it reads");

@@ -20,7 +20,7 @@ crate::on_every_ground![
 ];
 
 /// Everything that a holder says of its run.
-fn words() -> impl Iterator<Item = &'static Entry> {
+pub fn words() -> impl Iterator<Item = &'static Entry> {
     table().into_iter().filter(|entry| {
         entry.about.permit == Permit::Scope(Level::Work)
             && entry.about.placeholders().any(|name| name == "run")

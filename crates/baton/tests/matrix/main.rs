@@ -3,16 +3,20 @@
 
 mod attacks;
 mod dump;
+mod edges;
 mod equal;
 mod examples;
 mod foreign;
 mod ground;
 mod permits;
+mod poison;
 mod program;
+mod races;
 mod raw;
 mod scene;
 mod stolen;
 mod surfaces;
+mod tampering;
 mod typed;
 mod wrong;
 mod wrongness;

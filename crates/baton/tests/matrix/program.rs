@@ -2,6 +2,7 @@
 //! and by what a person types. One server serves all cases; each case has a tenant of its own.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use crate::caller::{Ask, Caller};
 use crate::scene::{ADA, Stage, Who, entry, furnish};
-use crate::serving::{Serving, folder, start};
+use crate::serving::{Serving, command, folder, ready, start};
 use crate::surfaces::{Said, as_text, plain, printed, said};
 
 /// A way to ask it.
@@ -54,6 +55,21 @@ impl Program {
         let data = folder.path().join("data");
         let serving = start(&data);
         Self { serving, data, folder }
+    }
+
+    /// The same with a log beside its data, of this form.
+    pub fn start_logging(form: &str) -> Self {
+        let folder = folder();
+        let data = folder.path().join("data");
+        let log = File::create(folder.path().join("log")).expect("there is room");
+        let mut asked = command(&data, &["--listen", "127.0.0.1:0"]);
+        asked.env("BATON_LOG", form).stderr(log);
+        Self { serving: ready(asked), data, folder }
+    }
+
+    /// Ends it, and leaves what it has written.
+    pub fn close(self) -> TempDir {
+        self.folder
     }
 
     /// Everything that it keeps but when keys were last used, and seals, which come with time.

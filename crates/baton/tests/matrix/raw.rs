@@ -14,7 +14,7 @@ crate::on_every_ground![
 ];
 
 /// Bodies, and what is said to each.
-fn bodies(good: &str) -> Vec<(Vec<u8>, u16, &'static str)> {
+pub fn bodies(good: &str) -> Vec<(Vec<u8>, u16, &'static str)> {
     let inner = &good[1..good.len() - 1];
     let more = if inner.is_empty() { String::new() } else { format!(",{inner}") };
     let (open, close) = ("[".repeat(JSON_DEPTH_MAX), "]".repeat(JSON_DEPTH_MAX));
