@@ -7,6 +7,8 @@
 pub mod blobs;
 pub mod chain;
 pub mod clock;
+mod gauges;
+mod hanging;
 mod inbox;
 pub mod keys;
 pub mod memory;

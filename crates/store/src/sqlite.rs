@@ -40,8 +40,9 @@ use pen::Pen;
 pub use place::Place;
 use reads::Readers;
 use seam::Round;
-use writer::{Gauges, Writer};
+use writer::Writer;
 
+use crate::gauges::Gauges;
 use crate::inbox::Inbox;
 use crate::ruling::Judge;
 use crate::{Answer, Bell, Clock, Error, Verifier};
@@ -213,7 +214,7 @@ impl SqliteStore {
         let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
         let (freed, set_aside) = (vec![], BTreeSet::new());
         let (pen, judge) = (Pen::new(conn, chance), options.judge);
-        gauges.read(&books);
+        writer::read_books(&gauges, &books);
         let writer = Writer {
             desk: Desk { pen, books, judge, freed, set_aside },
             inbox: Arc::clone(&inbox),

@@ -71,7 +71,7 @@ CREATE TABLE flows (
 CREATE INDEX flows_live ON flows (tenant, task) WHERE live;
 CREATE INDEX flows_by_lane ON flows (tenant, lane, ready_at, task) WHERE lane IS NOT NULL;
 CREATE INDEX flows_by_probe ON flows (tenant, probe, ready_at, task) WHERE probe IS NOT NULL;
-CREATE INDEX flows_by_due ON flows (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX flows_by_due ON flows (tenant, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX flows_by_end ON flows (tenant, project, ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE leases (
@@ -85,7 +85,7 @@ CREATE TABLE leases (
     PRIMARY KEY (tenant, task)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
-CREATE INDEX leases_by_end ON leases (expires_at);
+CREATE INDEX leases_by_end ON leases (tenant, expires_at);
 
 CREATE TABLE runs (
     tenant  bigint NOT NULL,
