@@ -10,6 +10,7 @@ pub mod clock;
 pub mod keys;
 pub mod memory;
 pub mod order;
+pub mod postgres;
 pub mod read;
 pub mod ruling;
 pub mod sqlite;
