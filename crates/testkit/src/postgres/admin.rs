@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 /// Longer than anything that is said here takes; a cluster that hangs is a failure with a name.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,8 +15,10 @@ pub(super) fn say(url: &str, statements: &[String]) -> Result<Vec<String>, Strin
         let saying = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime needs nothing");
-            let all = tokio::time::timeout(PATIENCE, say_all(url, statements));
-            runtime.block_on(async { all.await.map_err(|_| "no answer".to_owned())? })
+            runtime.block_on(async {
+                let all = tokio::time::timeout(PATIENCE, say_all(url, statements));
+                all.await.map_err(|_| "no answer".to_owned())?
+            })
         });
         saying.join().expect("asking does not panic")
     })
@@ -40,9 +42,7 @@ async fn say_all(url: &str, statements: &[String]) -> Result<Vec<String>, String
     Ok(found)
 }
 
-fn first_column(message: &tokio_postgres::SimpleQueryMessage) -> Option<String> {
-    match message {
-        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    }
+fn first_column(message: &SimpleQueryMessage) -> Option<String> {
+    let SimpleQueryMessage::Row(row) = message else { return None };
+    row.get(0).map(str::to_owned)
 }

@@ -5,8 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Disk;
+
 /// What Cargo marks its build folder with.
 const MARK: &str = "CACHEDIR.TAG";
+
+/// A disk in memory, where a machine has one.
+const MEMORY: &str = "/dev/shm";
+
+/// A disk in memory is taken only if it is this large: containers often get a tiny one.
+const MEMORY_MIN: u64 = 2 << 30;
 
 /// The build folder that this very program is in, or, if it is in none, the folder for temporary
 /// files.
@@ -24,19 +32,26 @@ pub(super) fn shelf() -> PathBuf {
     shelf
 }
 
-/// A name for a new folder for temporary files, short enough for a socket in it.
-pub(super) fn fresh() -> PathBuf {
+/// A new folder that is to vanish, with a name short enough for a socket in it.
+pub(super) fn fresh(disk: Disk) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    let parent = match disk {
+        Disk::Careful | Disk::Careless if is_roomy(Path::new(MEMORY)) => PathBuf::from(MEMORY),
+        Disk::Careful | Disk::Careless | Disk::Real => std::env::temp_dir(),
+    };
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("baton-postgres-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(format!("baton-postgres-{}-{number}", std::process::id()));
         match fs::create_dir(&path) {
             Ok(()) => return path,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => panic!("{}: {error}", path.display()),
         }
     }
+}
+
+fn is_roomy(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= MEMORY_MIN)
 }
 
 /// Copies a folder with everything in it; `each` is told of every copy.

@@ -15,7 +15,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 const NEEDED: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
 
 /// The oldest version that Baton is tested with.
-const VERSION_MIN: u32 = 14;
+const VERSION_MIN: u32 = 15;
 
 /// Postgres on this machine.
 #[derive(Clone, Debug)]
@@ -79,7 +79,8 @@ impl Programs {
     pub(super) fn hand_over(&self, path: &Path) {
         if let Some(runner) = self.runner {
             let given = std::os::unix::fs::lchown(path, Some(runner.uid), Some(runner.gid));
-            given.unwrap_or_else(|error| panic!("{} cannot be given away: {error}", path.display()));
+            given
+                .unwrap_or_else(|error| panic!("{} cannot be given away: {error}", path.display()));
         }
     }
 }

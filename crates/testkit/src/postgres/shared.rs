@@ -56,7 +56,7 @@ fn running(note: &Path) -> Option<PathBuf> {
 
 fn start(note: &Path, lock: &Path) {
     let programs = Programs::find();
-    let home = fresh();
+    let home = fresh(Disk::Careless);
     programs.hand_over(&home);
     let options = options(&home, Disk::Careless);
     // A file of its own: a lock belongs to the opening, not to the file.

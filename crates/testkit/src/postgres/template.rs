@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use super::place::{copy, fresh, shelf};
 use super::programs::Programs;
-use super::{ADMIN, OWNER};
+use super::{ADMIN, Disk, OWNER};
 
 /// Counts the ways in which templates were made; an older one is not taken.
 const EDITION: u32 = 1;
@@ -27,7 +27,7 @@ fn template(programs: &Programs) -> PathBuf {
     lock.lock().expect("a file can be locked");
     if !place.exists() {
         // Whoever runs the server may not be allowed into the build folder, nor write there.
-        let home = fresh();
+        let home = fresh(Disk::Careless);
         programs.hand_over(&home);
         make(programs, &home.join("data"));
         let half = place.with_extension("half");
