@@ -10,8 +10,7 @@ use ed25519_dalek::SigningKey;
 use crate::ruling::Judge;
 use crate::{Bell, Clock, Verifier};
 
-/// Fills bytes with chance.
-pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
+pub use crate::rows::Chance;
 
 /// How a store is opened.
 pub struct Options {

@@ -6,7 +6,6 @@ pub mod backup;
 pub mod bare;
 mod books;
 mod checkpoint;
-mod inbox;
 mod ink;
 mod keys;
 mod lists;
@@ -36,7 +35,6 @@ use ed25519_dalek::SigningKey;
 use rusqlite::{Connection, OpenFlags};
 
 use checkpoint::{Checkpointer, Shared};
-use inbox::Inbox;
 use orders::Desk;
 use pen::Pen;
 pub use place::Place;
@@ -44,11 +42,11 @@ use reads::Readers;
 use seam::Round;
 use writer::{Gauges, Writer};
 
+use crate::inbox::Inbox;
 use crate::ruling::Judge;
 use crate::{Answer, Bell, Clock, Error, Verifier};
 
-/// Fills bytes with chance.
-pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
+pub use crate::rows::Chance;
 /// Tells how many bytes are free, if it can.
 pub type FreeBytes = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 

@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 
 use super::books::Books;
 use super::checkpoint::Checkpointer;
-use super::inbox::{Inbox, Job, Work};
 use super::orders::{Desk, Fail, last_words};
 use super::place::Place;
 use super::{Options, load};
 use crate::chain::{Audit, Fault, Seal};
+use crate::inbox::{Inbox, Job, Work};
 use crate::order::{Aim, Committed, Order};
 use crate::{Clock, Error, Freed};
 
