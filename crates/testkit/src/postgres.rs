@@ -135,6 +135,20 @@ impl Database {
         url(&self.home, OWNER, &self.name)
     }
 
+    /// What the server said about this database so far, line by line.
+    ///
+    /// # Panics
+    /// If the server keeps no log.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        let log = fs::read(self.home.join("log")).expect("a server keeps a log");
+        let log = String::from_utf8_lossy(&log);
+        log.lines()
+            .filter_map(|line| line.strip_prefix(&*format!("{}:", self.name)))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// Has the administrator say something in this database; gives the first column of what it found.
     ///
     /// # Panics
@@ -177,7 +191,7 @@ fn options(home: &Path, disk: Disk) -> String {
     };
     format!(
         "-c listen_addresses= -c unix_socket_directories={} -c port={PORT} \
-         -c unix_socket_permissions=0700 -c max_connections=400 -c autovacuum_naptime=10s {safety}",
+         -c unix_socket_permissions=0700 -c max_connections=400 -c log_line_prefix=%d: -c autovacuum_naptime=10s {safety}",
         home.display()
     )
 }

@@ -5,6 +5,7 @@ mod backend;
 mod blocks;
 mod claims;
 mod contracts;
+mod crowds;
 mod differential;
 mod dump;
 mod entries;
@@ -28,7 +29,8 @@ use world::World;
 
 /// Runs a case against a fresh store; whatever the case did, the laws hold.
 fn run(backend: impl Backend, case: impl AsyncFnOnce(&World)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("threads are to be had").block_on(async {
         let world = World::begin(backend).await;
         case(&world).await;
@@ -222,6 +224,9 @@ macro_rules! conformance {
                     a_repeated_creation_is_carried_out_once
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
+                crowds:
+                    whatever_many_ask_at_once_the_laws_hold
+                    a_limit_holds_at_every_moment_whoever_claims;
             }
         }
     };

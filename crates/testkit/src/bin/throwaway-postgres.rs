@@ -33,7 +33,9 @@ fn main() -> ExitCode {
     };
     let ended = Command::new(program).args(words).env("BATON_DATABASE_URL", &url).status();
     match ended {
-        Ok(status) => u8::try_from(status.code().unwrap_or(1)).map_or(ExitCode::FAILURE, Into::into),
+        Ok(status) => {
+            u8::try_from(status.code().unwrap_or(1)).map_or(ExitCode::FAILURE, Into::into)
+        }
         Err(error) => {
             eprintln!("{program}: {error}");
             ExitCode::from(127)
