@@ -10,7 +10,7 @@ mod audit;
 mod batch;
 mod bells;
 mod claims;
-mod fault;
+mod connections;
 mod ink;
 mod keys;
 mod lists;
@@ -19,7 +19,6 @@ mod migrate;
 mod open;
 mod orders;
 mod pen;
-mod pool;
 mod reads;
 mod records;
 mod room;
@@ -28,6 +27,7 @@ mod seam;
 mod step;
 mod sweep;
 mod time;
+mod trouble;
 mod trust;
 mod wire;
 mod writer;
@@ -38,15 +38,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::ids::{DeploymentId, TaskId, TenantId};
 use baton_domain::lane::Lane;
+use baton_domain::pool::PoolName;
 use baton_domain::time::Timestamp;
 use ed25519_dalek::SigningKey;
 use tokio::task::JoinHandle;
 use tokio_postgres::Config;
 
 use bells::Bells;
-use pool::Pool;
+use connections::Connections;
 use room::Projects;
-use time::Time;
+use time::DatabaseTime;
 
 use crate::chain::SALT_BYTES;
 use crate::clock::boot_millis;
@@ -55,7 +56,7 @@ use crate::inbox::Inbox;
 pub use crate::rows::Chance;
 use crate::rows::{Salts, nat};
 use crate::ruling::Judge;
-use crate::{Bell, Clock, Verifier};
+use crate::{Bell, Clock, PepperDigest};
 
 /// Batches on their way at once: while one is being committed the next ones lock and judge.
 const BATCHES: usize = 4;
@@ -79,7 +80,7 @@ pub struct Options {
     /// What seals are signed with; without it nothing is sealed. Servers of one database share it.
     pub signing: Option<SigningKey>,
     /// By which a wrong pepper is known; without it any pepper will do.
-    pub pepper: Option<Verifier>,
+    pub pepper: Option<PepperDigest>,
     careless: bool,
 }
 
@@ -182,11 +183,11 @@ pub struct PostgresStore {
 struct Shared {
     config: Config,
     judge: Judge,
-    time: Arc<Time>,
+    time: Arc<DatabaseTime>,
     salts: Mutex<Salts>,
     signing: Option<SigningKey>,
-    writers: Pool,
-    readers: Pool,
+    writers: Connections,
+    readers: Connections,
     inbox: Inbox,
     gauges: Gauges,
     bells: Bells,
@@ -196,11 +197,14 @@ struct Shared {
     deployment: DeploymentId,
 }
 
+/// The projects of a tenant, and the pools that somebody has set.
+type Records = (Arc<Projects>, Arc<BTreeSet<PoolName>>);
+
 /// What was found once and does not change, or is known by its version.
 #[derive(Default)]
 struct Known {
     tenants: HashMap<TenantId, i64>,
-    projects: HashMap<i64, (u64, Arc<Projects>)>,
+    records: HashMap<i64, (u64, Records)>,
     lanes: HashMap<i64, Arc<Lane>>,
     /// Tasks for which time cannot pass, until somebody changes them or the store is opened again.
     aside: BTreeSet<(TenantId, TaskId)>,
@@ -217,7 +221,7 @@ impl PostgresStore {
         let config = open::config(url)?;
         let mut conn = open::reach(&config, options.careless).await?;
         migrate::migrate(&mut conn, &mut options.chance).await?;
-        let damaged = |fault: fault::Fault| OpenError::Damaged(fault.told().to_string());
+        let damaged = |trouble: trouble::Trouble| OpenError::Damaged(trouble.told().to_string());
         if let Some(pepper) = &options.pepper
             && !trust::knows_pepper(&mut conn, pepper).await.map_err(damaged)?
         {
@@ -231,7 +235,7 @@ impl PostgresStore {
         let incarnation = nat(row.get::<_, Option<i64>>(0).ok_or(OpenError::NotBaton)?);
         let deployment = row.get::<_, Option<&[u8]>>(1).map(String::from_utf8_lossy);
         let deployment = deployment.and_then(|name| DeploymentId::new(&name).ok());
-        let time = Arc::new(Time::new(options.clock.take()));
+        let time = Arc::new(DatabaseTime::new(options.clock.take()));
         time.at_least(time.heard(Timestamp(row.get(2))).max(Timestamp(row.get(3))));
         let mut own = [0; 8];
         (options.chance)(&mut own);
@@ -240,8 +244,8 @@ impl PostgresStore {
             time,
             salts: Mutex::new(Salts::new(options.chance)),
             signing: options.signing,
-            writers: Pool::new(config.clone(), WRITERS),
-            readers: Pool::new(config.clone(), READERS),
+            writers: Connections::new(config.clone(), WRITERS),
+            readers: Connections::new(config.clone(), READERS),
             config,
             inbox: Inbox::default(),
             gauges: Gauges::default(),
@@ -305,14 +309,14 @@ impl Shared {
         self.known().tenants.insert(name.clone(), tenant);
     }
 
-    fn known_projects(&self, tenant: i64, version: u64) -> Option<Arc<Projects>> {
+    fn known_records(&self, tenant: i64, version: u64) -> Option<Records> {
         let known = self.known();
-        let (known_version, projects) = known.projects.get(&tenant)?;
-        (*known_version == version).then(|| Arc::clone(projects))
+        let (known_version, records) = known.records.get(&tenant)?;
+        (*known_version == version).then(|| records.clone())
     }
 
-    fn know_projects(&self, tenant: i64, version: u64, projects: Arc<Projects>) {
-        self.known().projects.insert(tenant, (version, projects));
+    fn know_records(&self, tenant: i64, version: u64, records: Records) {
+        self.known().records.insert(tenant, (version, records));
     }
 
     fn salt(&self) -> [u8; SALT_BYTES] {

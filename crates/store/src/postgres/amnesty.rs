@@ -4,9 +4,9 @@
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::time::Timestamp;
 
-use super::fault::Fault;
 use super::load::{BEGIN, BOUNDS, OWN_RECORDS};
 use super::pen::COMMIT;
+use super::trouble::Trouble;
 use super::wire::{Flush, params};
 use super::{Shared, batch};
 
@@ -23,7 +23,7 @@ pub(super) const WATCHED: &str = "INSERT INTO watched (at) VALUES ($1)
     ON CONFLICT (one) DO UPDATE SET at = excluded.at WHERE watched.at < excluded.at";
 
 /// Ends a silence, unless somebody else did.
-pub(super) async fn grant(shared: &Shared) -> Result<(), Fault> {
+pub(super) async fn grant(shared: &Shared) -> Result<(), Trouble> {
     let mut lent = shared.writers.get().await?;
     lent.begun();
     let mut flush = Flush::default();
@@ -34,9 +34,9 @@ pub(super) async fn grant(shared: &Shared) -> Result<(), Fault> {
     let found = lent.send(flush).await.map(|mut answers| answers.rows(state));
     let found = match found {
         Ok(found) => found,
-        Err(fault) => {
+        Err(trouble) => {
             batch::undo(&mut lent).await;
-            return Err(fault);
+            return Err(trouble);
         }
     };
     let row = found.first().ok_or_else(|| "the database has no time".to_owned())?;

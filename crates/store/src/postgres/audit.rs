@@ -7,10 +7,10 @@ use baton_domain::ids::TaskId;
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use tokio_postgres::Row;
 
-use super::fault::Fault;
 use super::load::{BEGIN, BOUNDS, OWN_RECORDS, hash};
 use super::pen::COMMIT;
 use super::reads::Reading;
+use super::trouble::Trouble;
 use super::wire::{Flush, params};
 use super::{Shared, trust};
 use crate::Error;
@@ -86,13 +86,13 @@ pub(super) async fn due_seals(
     for (key, name, _) in tenants(reading).await? {
         let last = reading.query(LAST_SEAL, params![key]).await?;
         let last = last.first().map(|row| Ok((nat(row.get(0)), hash(row.get(1))?)));
-        let (from, before) = last.transpose().map_err(Fault::read)?.unwrap_or((0, ROOT));
+        let (from, before) = last.transpose().map_err(Trouble::read)?.unwrap_or((0, ROOT));
         let (mut gather, mut up_to) = (Gather::after(&before), from);
         loop {
             let rows = reading.query(LINKS, params![key, int(up_to), LINKS_AT_ONCE]).await?;
             for row in &rows {
                 up_to = nat(row.get(0));
-                gather.add(&hash(row.get(1)).map_err(Fault::read)?);
+                gather.add(&hash(row.get(1)).map_err(Trouble::read)?);
             }
             if (rows.len() as u64) < nat(LINKS_AT_ONCE) {
                 break;
@@ -130,7 +130,7 @@ pub(super) async fn write_seals(shared: &Shared, seals: Vec<(i64, Seal)>) -> Res
         lent.done();
         Ok(())
     };
-    written.await.map_err(|fault: Fault| fault.told())
+    written.await.map_err(|trouble: Trouble| trouble.told())
 }
 
 async fn tenants(reading: &mut Reading<'_>) -> Result<Vec<(i64, String, u64)>, Error> {
@@ -140,7 +140,7 @@ async fn tenants(reading: &mut Reading<'_>) -> Result<Vec<(i64, String, u64)>, E
 
 /// Where an audit is: it goes over everything in parts, each of which sees one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Reached {
     /// The tenant at hand; those before it are done.
     tenant: i64,
     /// How far its entries were walked; none before the first.
@@ -152,7 +152,7 @@ pub(super) struct Place {
 /// Audits the next entries or rows, at most so many, and moves on.
 pub(super) async fn part(
     reading: &mut Reading<'_>,
-    place: &mut Place,
+    reached: &mut Reached,
     present: Option<&VerifyingKey>,
     count_max: usize,
 ) -> Result<Audit, Error> {
@@ -163,26 +163,26 @@ pub(super) async fn part(
         None => None,
     };
     while rest > 0 {
-        let next = tenants(reading).await?.into_iter().find(|(key, ..)| *key >= place.tenant);
+        let next = tenants(reading).await?.into_iter().find(|(key, ..)| *key >= reached.tenant);
         let Some((key, name, floor)) = next else {
             audit.ended = true;
-            *place = Place::default();
+            *reached = Reached::default();
             break;
         };
-        if key != place.tenant {
-            *place = Place { tenant: key, ..Place::default() };
+        if key != reached.tenant {
+            *reached = Reached { tenant: key, ..Reached::default() };
         }
         let tenant = Tenant { key, name: &name, floor, trusted: trusted.as_deref() };
         let count = rest.min(ENTRIES_AT_ONCE);
-        let walked = match place.row {
-            None => tenant.walk(reading, place, &mut audit, count).await?,
-            Some(_) => tenant.rows(reading, place, count).await?,
+        let walked = match reached.row {
+            None => tenant.walk(reading, reached, &mut audit, count).await?,
+            Some(_) => tenant.rows(reading, reached, count).await?,
         };
         match walked {
             Ok(looked_at) => rest -= looked_at.max(1),
             Err((position, what)) => {
                 audit.fault = Some(chain::Fault { tenant: name, position, what });
-                *place = Place::default();
+                *reached = Reached::default();
                 break;
             }
         }
@@ -208,11 +208,11 @@ impl Tenant<'_> {
     async fn walk(
         &self,
         reading: &mut Reading<'_>,
-        place: &mut Place,
+        reached: &mut Reached,
         audit: &mut Audit,
         count: i64,
     ) -> Result<Walked, Error> {
-        let mut walk = match place.walk.take() {
+        let mut walk = match reached.walk.take() {
             Some(walk) => walk,
             None => self.begin(reading).await?,
         };
@@ -222,7 +222,7 @@ impl Tenant<'_> {
         let records = self.records(reading, &rows).await?;
         for row in &rows {
             let position = nat(row.get(0));
-            if let Err(fault) = self.entry(&mut walk, row, &records).map_err(Fault::read)? {
+            if let Err(fault) = self.entry(&mut walk, row, &records).map_err(Trouble::read)? {
                 return Ok(Err(fault));
             }
             audit.entries += 1;
@@ -239,9 +239,9 @@ impl Tenant<'_> {
             if let Some(seal) = seals.peek() {
                 return Ok(Err((seal.up_to, "the tail that this seal covers is missing")));
             }
-            place.row = Some((0, 0));
+            reached.row = Some((0, 0));
         }
-        place.walk = Some(walk);
+        reached.walk = Some(walk);
         Ok(Ok(looked_at))
     }
 
@@ -251,14 +251,14 @@ impl Tenant<'_> {
             return Ok(Walk::after(0, Some(&ROOT)));
         }
         let rows = reading.query(SEAL_AT, params![self.key, int(self.floor)]).await?;
-        let seal = rows.first().map(|row| hash(row.get(0))).transpose().map_err(Fault::read)?;
+        let seal = rows.first().map(|row| hash(row.get(0))).transpose().map_err(Trouble::read)?;
         Ok(Walk::after(self.floor, seal.as_ref()))
     }
 
     async fn seals(&self, reading: &mut Reading<'_>, from: u64) -> Result<Vec<Seal>, Error> {
         // A seal covers at least one entry, so a part never needs more of them than of those.
         let rows = reading.query(SEALS, params![self.key, int(from), SEALS_AT_ONCE]).await?;
-        let seal = |row: &Row| -> Result<Seal, Fault> {
+        let seal = |row: &Row| -> Result<Seal, Trouble> {
             let signature = row.get::<_, &[u8]>(3).try_into();
             Ok(Seal {
                 after: 0,
@@ -268,7 +268,7 @@ impl Tenant<'_> {
                 signature: signature.map_err(|_| "a signature has another length".to_owned())?,
             })
         };
-        rows.iter().map(seal).collect::<Result<_, _>>().map_err(Fault::read)
+        rows.iter().map(seal).collect::<Result<_, _>>().map_err(Trouble::read)
     }
 
     async fn records(&self, reading: &mut Reading<'_>, rows: &[Row]) -> Result<Records, Error> {
@@ -287,7 +287,7 @@ impl Tenant<'_> {
         walk: &mut Walk,
         row: &Row,
         records: &Records,
-    ) -> Result<Result<(), (u64, &'static str)>, Fault> {
+    ) -> Result<Result<(), (u64, &'static str)>, Trouble> {
         let (position, task, version) = (nat(row.get(0)), nat(row.get(1)), nat(row.get(2)));
         let (actor, principal): (&[u8], &str) = (row.get(4), row.get(9));
         let (salt, payload): (Option<&[u8]>, Option<&[u8]>) = (row.get(5), row.get(6));
@@ -336,12 +336,12 @@ impl Tenant<'_> {
     async fn rows(
         &self,
         reading: &mut Reading<'_>,
-        place: &mut Place,
+        reached: &mut Reached,
         count: i64,
     ) -> Result<Walked, Error> {
-        let (at, after) = place.row.unwrap_or((0, 0));
+        let (at, after) = reached.row.unwrap_or((0, 0));
         let Some(sql) = HANGING.get(at) else {
-            *place = Place { tenant: self.key + 1, ..Place::default() };
+            *reached = Reached { tenant: self.key + 1, ..Reached::default() };
             return Ok(Ok(0));
         };
         let rows = reading.query(sql, params![self.key, after, count]).await?;
@@ -350,7 +350,7 @@ impl Tenant<'_> {
         }
         let last = rows.last().map_or(after, |row| row.get(0));
         let looked_at = int(rows.len() as u64);
-        place.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
+        reached.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
         Ok(Ok(looked_at))
     }
 }

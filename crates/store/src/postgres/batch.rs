@@ -6,16 +6,16 @@ use baton_domain::decide::due_at;
 use baton_domain::limits::SILENCE_MAX;
 use baton_domain::project::Project;
 
-use super::fault::Fault;
+use super::connections::Lent;
 use super::ink::Done;
 use super::load::{self, Wanted};
 use super::orders::Fail;
 use super::pen::{self, Heads};
-use super::pool::Lent;
-use super::room::{Place, Room};
+use super::room::{Room, Spot};
 use super::step::{Cause, Goal, Step};
+use super::trouble::Trouble;
 use super::{Shared, amnesty, claims};
-use crate::order::{Committed, Swept};
+use crate::order::Committed;
 use crate::{Error, Freed};
 
 /// How often a batch that stood in somebody's way is tried again.
@@ -27,16 +27,16 @@ pub(super) type Answered = Vec<Result<Committed, Error>>;
 /// Why a batch was not carried out.
 pub(super) enum Ended {
     /// Nothing of it happened.
-    Fault(Fault),
+    Trouble(Trouble),
     /// It was committed, or not.
     Unknown(String),
     /// Nobody has watched the time; that is put right first.
     Silence,
 }
 
-impl From<Fault> for Ended {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<Trouble> for Ended {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
 }
 
@@ -45,7 +45,7 @@ impl From<Fault> for Ended {
 pub(super) async fn run(shared: &Shared, steps: &[Step<'_>]) -> Answered {
     let told = match repeat(shared, steps).await {
         Ok(answered) => return answered,
-        Err(Ended::Fault(Fault::Broken(_) | Fault::Raced(_))) if steps.len() > 1 => {
+        Err(Ended::Trouble(Trouble::Broken(_) | Trouble::Raced(_))) if steps.len() > 1 => {
             let mut answered = vec![];
             for step in steps {
                 answered.extend(Box::pin(run(shared, std::slice::from_ref(step))).await);
@@ -60,7 +60,7 @@ pub(super) async fn run(shared: &Shared, steps: &[Step<'_>]) -> Answered {
 impl Ended {
     fn told(&self) -> Error {
         match self {
-            Self::Fault(fault) => fault.told(),
+            Self::Trouble(trouble) => trouble.told(),
             Self::Unknown(why) => Error::Unknown(why.clone()),
             Self::Silence => Error::Overloaded,
         }
@@ -83,16 +83,16 @@ async fn repeat(shared: &Shared, steps: &[Step<'_>]) -> Result<Answered, Ended> 
         drop(lent);
         match &ended {
             Ended::Silence if tries < TRIES => amnesty::grant(shared).await?,
-            Ended::Fault(Fault::Raced(_)) if steps.len() == 1 && tries < TRIES => {}
-            Ended::Fault(Fault::Again(why)) if tries < TRIES => {
+            Ended::Trouble(Trouble::Raced(_)) if steps.len() == 1 && tries < TRIES => {}
+            Ended::Trouble(Trouble::Again(why)) if tries < TRIES => {
                 tracing::debug!(why, "a batch is tried again");
             }
             // Nothing of it was sent to be committed, so it may be tried on another connection.
-            Ended::Fault(Fault::Lost(why)) if tries < 2 => {
+            Ended::Trouble(Trouble::Lost(why)) if tries < 2 => {
                 tracing::warn!(why, "a batch lost its connection and is tried on another");
             }
-            Ended::Silence | Ended::Unknown(_) | Ended::Fault(_) => {
-                if let Ended::Fault(Fault::Full) = ended {
+            Ended::Silence | Ended::Unknown(_) | Ended::Trouble(_) => {
+                if let Ended::Trouble(Trouble::Full) = ended {
                     shared.fill_up();
                 }
                 return Err(ended);
@@ -121,10 +121,16 @@ async fn once(
     }
     let lanes = claims::lanes(shared, lent, waiting).await?;
     let mut wanted = Wanted::of(shared, &room, steps);
-    claims::want_pools(&room, &lanes.groups(&room, steps), steps, lock_all, &mut wanted);
-    load::look_again(shared, lent, &mut room, &wanted).await?;
-    // Only now are the projects known, and with them who may work where.
+    if !wanted.records.is_empty() {
+        // Who may work where, and what is limited, must be known before anything else is asked.
+        let records = std::mem::take(&mut wanted.records);
+        let first = Wanted { records, ..Wanted::default() };
+        load::look_again(shared, lent, &mut room, &first).await?;
+        wanted = Wanted::of(shared, &room, steps);
+    }
     let mut groups = lanes.groups(&room, steps);
+    claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);
+    load::look_again(shared, lent, &mut room, &wanted).await?;
     claims::lock_heads(lent, &mut room, &mut groups, steps, false).await?;
     let mut done: Vec<Option<Result<Done, Error>>> = steps.iter().map(|_| None).collect();
     for (at, step) in steps.iter().enumerate() {
@@ -161,10 +167,10 @@ async fn finish(lent: &mut Lent<'_>, room: &Room) -> Result<Heads, Ended> {
 }
 
 impl Ended {
-    pub(super) fn of_commit(fault: Fault) -> Self {
-        match fault {
-            Fault::Lost(why) => Self::Unknown(why),
-            other => Self::Fault(other),
+    pub(super) fn of_commit(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Lost(why) => Self::Unknown(why),
+            other => Self::Trouble(other),
         }
     }
 }
@@ -177,7 +183,7 @@ fn judge(
     at: usize,
     groups: &[claims::Group],
     last_try: bool,
-) -> Result<Option<Result<Done, Error>>, Fault> {
+) -> Result<Option<Result<Done, Error>>, Trouble> {
     let judged = match (&step.cause, &step.goal) {
         (Cause::Due | Cause::Owed(_), _) => pass(shared, room, step),
         (Cause::Order, _) => match room.replay(step) {
@@ -200,21 +206,14 @@ fn judge(
             Ok(Some(Ok(done)))
         }
         Err(Fail::Answer(error)) => Ok(Some(Err(error))),
-        Err(Fail::Fault(fault)) => Err(fault),
+        Err(Fail::Trouble(trouble)) => Err(trouble),
     }
 }
 
 /// Lets time pass for a task, or tells it what another owes it. Time asks for nothing, so a refusal
 /// only means that there is nothing to do.
 fn pass(shared: &Shared, room: &mut Room, step: &Step<'_>) -> Result<Done, Fail> {
-    let nothing = Committed {
-        at: room.now,
-        position: None,
-        task: None,
-        lease: None,
-        replayed: false,
-        swept: Swept::default(),
-    };
+    let nothing = Committed::of_no_task(room.now, None);
     let mut done = Done { committed: nothing, place: None, entry: None, tenant: step.tenant };
     match step.cause {
         Cause::Owed(row) if !room.owed.contains(&row) => return Ok(done),
@@ -254,8 +253,8 @@ pub(super) fn with_position(done: Done, room: &Room, heads: &Heads) -> Committed
     let mut committed = done.committed;
     committed.position = match done.place {
         None => None,
-        Some(Place::At(position)) => Some(position),
-        Some(Place::New(place)) => heads.get(&done.tenant).map(|head| {
+        Some(Spot::At(position)) => Some(position),
+        Some(Spot::New(place)) => heads.get(&done.tenant).map(|head| {
             let entries = room.written.entries.iter().filter(|it| it.tenant == done.tenant);
             head + place - entries.count() as u64
         }),

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio_postgres::{AsyncMessage, Config, NoTls};
 
 use super::Shared;
-use super::fault::{Fault, deepest};
-use super::pool::connect;
+use super::connections::connect;
+use super::trouble::{Trouble, deepest};
 use super::wire::params;
 use crate::rows::nat;
 use crate::{Bell, Freed};
@@ -98,8 +98,8 @@ pub(super) async fn tell(shared: Arc<Shared>) {
                 conn = connect(&shared.config).await.ok();
             }
             let Some(there) = &mut conn else { break };
-            if let Err(fault) = there.query(NOTIFY, params![notice]).await {
-                tracing::warn!(?fault, "other servers were not told: they look for themselves");
+            if let Err(trouble) = there.query(NOTIFY, params![notice]).await {
+                tracing::warn!(?trouble, "other servers were not told: they look for themselves");
                 conn = None;
             }
         }
@@ -172,12 +172,12 @@ pub(super) async fn look(shared: Arc<Shared>) {
         tokio::time::sleep(LOOK_EVERY).await;
         match positions(&shared).await {
             Ok(found) => suspects = compare(&shared, &suspects, found),
-            Err(fault) => tracing::debug!(?fault, "positions cannot be looked at"),
+            Err(trouble) => tracing::debug!(?trouble, "positions cannot be looked at"),
         }
     }
 }
 
-async fn positions(shared: &Shared) -> Result<Vec<(i64, TenantId, u64)>, Fault> {
+async fn positions(shared: &Shared) -> Result<Vec<(i64, TenantId, u64)>, Trouble> {
     let mut lent = shared.readers.get().await?;
     lent.begun();
     let rows = lent.query(POSITIONS, vec![]).await?;

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Claim, Command};
+use baton_domain::command::Command;
 use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Lane, Sort};
-use baton_domain::pool::bar;
+use baton_domain::pool::{PoolName, bar};
 use baton_domain::task::Flow;
 
 use super::Shared;
-use super::fault::Fault;
 use super::ink::Done;
 use super::load::{Wanted, keep_locked};
 use super::orders::Fail;
 use super::room::{Ledger, Room};
 use super::step::{Goal, Step};
+use super::trouble::Trouble;
 use super::wire::{Answers, Conn, Flush, params};
 use crate::Error;
 use crate::rows::{int, json, lane_number, nat, parse};
@@ -110,7 +110,7 @@ pub(super) async fn lanes(
     shared: &Shared,
     conn: &mut Conn,
     waiting: Vec<Waiting>,
-) -> Result<Lanes, Fault> {
+) -> Result<Lanes, Trouble> {
     let mut lanes = Lanes::default();
     for Waiting { tenant, heads } in waiting {
         let unknown = |(lane, task): &(i64, TaskId)| {
@@ -165,11 +165,13 @@ fn is_open(ledger: &Ledger, lane: &Lane, claimant: &Claimant) -> bool {
 }
 
 fn has_room(ledger: &Ledger, room: &Room, lane: &Lane, claimant: &Claimant) -> bool {
+    // Nearly always nobody has set a limit, and there is nothing to look at.
     ledger.pools.is_empty()
         || lane.asks(claimant).all(|ask| bar(&ledger.pools, &ask, room.now).is_none())
 }
 
-/// The pools that claims of these groups, and tasks in the room, may take from or give back to.
+/// The pools that may matter to what this batch does: those of its tasks, of the lanes that its
+/// claims look at, and of its claimers.
 pub(super) fn want_pools(
     room: &Room,
     groups: &[Group],
@@ -177,35 +179,46 @@ pub(super) fn want_pools(
     lock_all: bool,
     wanted: &mut Wanted,
 ) {
-    for (tenant, ledger) in room.tenants.iter().filter(|(_, ledger)| !ledger.pools.is_empty()) {
+    for (tenant, ledger) in room.tenants.iter().filter(|(_, ledger)| !ledger.set.is_empty()) {
         let mut names = BTreeSet::new();
         if lock_all {
-            names.extend(ledger.pools.keys().cloned());
+            names.extend(ledger.set.iter().cloned());
         }
         for kept in ledger.tasks.values() {
-            let held = kept.flow.run.as_ref().and_then(|run| run.held());
-            names.extend(held.into_iter().flat_map(|held| &held.takes).map(|it| it.pool.clone()));
+            name_pools(&kept.flow, &mut names);
         }
-        let claimants = |claim: &Claim| claim.claimant.clone();
         for group in groups.iter().filter(|group| group.tenant == *tenant) {
-            for at in &group.steps {
-                let Goal::Next(claim) = &steps[*at].goal else { continue };
-                for (_, lane) in &group.lanes {
-                    names.extend(lane.asks(&claimants(claim)).map(|ask| ask.pool));
-                }
+            let claimants = group.steps.iter().filter_map(|at| steps[*at].claimants().next());
+            for claimant in claimants {
+                names.extend(
+                    group
+                        .lanes
+                        .iter()
+                        .flat_map(|(_, lane)| lane.asks(claimant))
+                        .map(|ask| ask.pool),
+                );
             }
         }
-        for step in steps.iter().filter(|step| step.tenant == *tenant) {
-            let Goal::Task(id, commands) = &step.goal else { continue };
-            let lanes = ledger.tasks.get(id).map(|kept| kept.flow.lanes()).unwrap_or_default();
-            for command in commands.iter() {
-                let Command::Claim(claim) = command else { continue };
-                let asks = lanes.iter().flat_map(|lane| lane.asks(&claim.claimant));
-                names.extend(asks.map(|ask| ask.pool));
-            }
+        for claimant in steps.iter().filter(|step| step.tenant == *tenant).flat_map(Step::claimants)
+        {
+            names.insert(PoolName::Holder(claimant.principal.clone()));
+            names.extend(claimant.account.clone().map(PoolName::Account));
         }
-        names.retain(|name| ledger.pools.contains_key(name));
+        names.retain(|name| ledger.set.contains(name));
         wanted.pools.extend(names.iter().map(|name| (*tenant, json(name))));
+    }
+}
+
+/// The pools that a task may take from, give back to or be stopped by.
+fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
+    let held = flow.run.as_ref().and_then(|run| run.held());
+    names.extend(held.into_iter().flat_map(|held| &held.takes).map(|take| take.pool.clone()));
+    let stage = flow.run.as_ref().map(|run| run.stage.clone());
+    names.extend(stage.map(|stage| PoolName::Stage(flow.project.clone(), stage)));
+    names.extend(flow.key.clone().map(|key| PoolName::Key(flow.project.clone(), key)));
+    names.extend([PoolName::Scheduler, PoolName::Project(flow.project.clone())]);
+    for task in flow.ancestors.iter().chain([&flow.id]) {
+        names.extend([PoolName::Tree(*task), PoolName::Budget(*task)]);
     }
 }
 
@@ -216,7 +229,7 @@ pub(super) async fn lock_heads(
     groups: &mut [Group],
     steps: &[Step<'_>],
     again: bool,
-) -> Result<(), Fault> {
+) -> Result<(), Trouble> {
     let (mut flush, mut asked, mut before) = (Flush::default(), vec![], HashMap::new());
     for (at, group) in groups.iter().enumerate() {
         let Some(ledger) = room.tenants.get(&group.tenant) else { continue };

@@ -7,11 +7,11 @@ use baton_domain::ids::TaskId;
 use baton_domain::pool::{PoolMove, Pools, is_eased};
 use baton_domain::reaction::Reaction;
 
-use super::fault::Fault;
-use super::room::{Kept, Ledger, Place, Room};
+use super::room::{Kept, Ledger, Room, Spot};
+use super::trouble::Trouble;
 use crate::Freed;
 use crate::chain::{self, Hash, Linked, ROOT, Rows, SALT_BYTES};
-use crate::order::{Actor, Committed, Swept};
+use crate::order::{Actor, Committed};
 use crate::read::About;
 use crate::rows::{json, rows_of};
 use crate::ruling::Ruling;
@@ -63,13 +63,14 @@ pub(super) struct NewRequest {
     /// Task and version of its entry.
     pub(super) entry: Option<(u64, u64)>,
     pub(super) attempt: Option<u32>,
+    pub(super) run: Option<u32>,
 }
 
 /// What came of an order, before it has a position.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) committed: Committed,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Spot>,
     /// Task and version of its entry.
     pub(super) entry: Option<(u64, u64)>,
     pub(super) tenant: i64,
@@ -138,27 +139,26 @@ impl Room {
         ruling: Ruling,
         actor: &Actor,
         salt: [u8; SALT_BYTES],
-    ) -> Result<Done, Fault> {
+    ) -> Result<Done, Trouble> {
         let now = self.now;
         let flow = Arc::new(ruling.task.flow.clone());
         let committed = Committed {
-            at: now,
-            position: None,
             task: Some(Arc::clone(&flow)),
             lease: ruling.lease.clone(),
-            replayed: false,
-            swept: Swept::default(),
+            run: ruling.run,
+            brief: ruling.task.brief.clone(),
+            ..Committed::of_no_task(now, None)
         };
         let mut done = Done { committed, place: None, entry: None, tenant };
         if ruling.is_nothing() {
             return Ok(done);
         }
         let Some(ledger) = self.tenants.get_mut(&tenant) else {
-            return Err(Fault::Broken("a tenant is not in the room".into()));
+            return Err(Trouble::Broken("a tenant is not in the room".into()));
         };
         let kept = ledger.tasks.remove(&flow.id);
         if kept.as_ref().is_some_and(|kept| !kept.locked) {
-            return Err(Fault::Broken("a task that is not locked may not change".into()));
+            return Err(Trouble::Broken("a task that is not locked may not change".into()));
         }
         let (head, wave) = kept.as_ref().map_or((ROOT, 0), |kept| (kept.head, kept.entries));
         let before = kept.as_ref().map(|kept| Arc::clone(&kept.flow));
@@ -176,7 +176,7 @@ impl Room {
             let (about, payload) = (About::Task(flow.id, flow.version), json(&ruling.events));
             let draft =
                 Draft { about, actor, payload, rows: Some(&rows), before: head, wave, salt };
-            done.place = Some(Place::New(self.written.entry(ledger, draft)));
+            done.place = Some(Spot::New(self.written.entry(ledger, draft)));
             done.entry = Some((flow.id.0, flow.version));
             after.entries += 1;
             note_rows(&mut self.written, ledger, &ruling, rows);
@@ -223,14 +223,14 @@ fn settle_pools(
     moves: &[PoolMove],
     now: baton_domain::time::Timestamp,
     freed: &mut Vec<Freed>,
-) -> Result<(), Fault> {
+) -> Result<(), Trouble> {
     let mut touched = Pools::new();
     for change in moves {
         let name = change.pool();
-        let Some(pool) = ledger.pools.get_mut(name) else { continue };
-        if !ledger.locked.contains(name) {
-            return Err(Fault::Again(format!("the pool {name} was not locked")));
+        if ledger.set.contains(name) && !ledger.locked.contains(name) {
+            return Err(Trouble::Again(format!("the pool {name} was not locked")));
         }
+        let Some(pool) = ledger.pools.get_mut(name) else { continue };
         touched.entry(name.clone()).or_insert_with(|| pool.clone());
         pool.apply(change);
     }

@@ -7,9 +7,9 @@ use baton_domain::key::{Credential, Key, KeyCommand, KeyId, KeyScene, Verifier, 
 use baton_domain::time::Timestamp;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
 use super::load::hash;
 use super::reads::Reading;
+use super::trouble::Trouble;
 use super::wire::{Conn, Param, params};
 use crate::Error;
 use crate::keys::{KeyFound, KeyRow};
@@ -23,8 +23,11 @@ const PUT: &str = "INSERT INTO keys (tenant, id, body, verifier, former, former_
     ON CONFLICT (tenant, id) DO UPDATE SET body = excluded.body, verifier = excluded.verifier,
         former = excluded.former, former_until = excluded.former_until";
 const FORGET: &str = "DELETE FROM keys WHERE tenant = $1 AND id = $2";
-const FIND: &str = "SELECT k.body, k.verifier, k.former, k.former_until, k.used_at, t.name
-    FROM keys k JOIN tenants t ON t.id = k.tenant WHERE k.id = $1";
+/// The key with an id or, where nobody has it, the one before it: whether an id is known must not be
+/// told by the time that it takes to say no.
+const NEAREST: &str = "SELECT k.body, k.verifier, k.former, k.former_until, k.used_at, t.name, k.id
+    FROM keys k JOIN tenants t ON t.id = k.tenant
+    WHERE k.id = (SELECT max(id) FROM keys WHERE id <= $1)";
 const LIST: &str = "SELECT body, used_at FROM keys WHERE tenant = $1 AND id > $2
     ORDER BY id LIMIT $3";
 /// Rows are locked in the order of their ids, as by everybody who notes uses.
@@ -38,7 +41,7 @@ pub(super) async fn scene(
     conn: &mut Conn,
     tenant: i64,
     command: &KeyCommand,
-) -> Result<KeyScene, Fault> {
+) -> Result<KeyScene, Trouble> {
     let taken = match command {
         KeyCommand::Create(new) => {
             let id = new.id.as_str().to_owned();
@@ -74,7 +77,7 @@ pub(super) fn forget(tenant: i64, id: &KeyId) -> (&'static str, Vec<Param>) {
     (FORGET, params![tenant, id.as_str().to_owned()])
 }
 
-fn credential(row: &Row) -> Result<Credential, Fault> {
+fn credential(row: &Row) -> Result<Credential, Trouble> {
     let key: Key = parse(row.get(0))?;
     let digest = |at: usize| row.get::<_, Option<&[u8]>>(at).map(hash).transpose();
     let (current, former) = (digest(1)?, digest(2)?);
@@ -86,14 +89,19 @@ fn credential(row: &Row) -> Result<Credential, Fault> {
 
 /// A key by its public id, whoever's it is.
 pub(super) async fn key(reading: &mut Reading<'_>, id: &KeyId) -> Result<Option<KeyFound>, Error> {
-    let rows = reading.query(FIND, params![id.as_str().to_owned()]).await?;
+    let rows = reading.query(NEAREST, params![id.as_str().to_owned()]).await?;
     let found = |row: &Row| {
         let tenant = TenantId::new(row.get::<_, &str>(5))
-            .map_err(|_| Fault::Broken("a tenant has no name".into()))?;
+            .map_err(|_| Trouble::Broken("a tenant has no name".into()))?;
         let used_at = row.get::<_, Option<i64>>(4).map(Timestamp);
         Ok(KeyFound { tenant, credential: credential(row)?, used_at })
     };
-    rows.first().map(found).transpose().map_err(Fault::read)
+    let nearest = |row: &Row| {
+        let (there, found) = (row.get::<_, &str>(6) == id.as_str(), found(row));
+        // Somebody else's row that cannot be read is no reason to fail.
+        if there { found.map(Some) } else { Ok(None) }
+    };
+    Ok(rows.first().map(nearest).transpose().map_err(Trouble::read)?.flatten())
 }
 
 /// Keys of a tenant, in the order of their ids.
@@ -105,13 +113,13 @@ pub(super) async fn keys(
     let count_max = count_max.clamp(1, PAGE_MAX);
     let after = after.map_or("", KeyId::as_str).to_owned();
     let wanted = params![reading.tenant, after, int(count_max as u64 + 1)];
-    let row = |row: &Row| -> Result<KeyRow, Fault> {
+    let row = |row: &Row| -> Result<KeyRow, Trouble> {
         let used_at = row.get::<_, Option<i64>>(1).map(Timestamp);
         Ok(KeyRow { key: parse(row.get(0))?, used_at })
     };
     let rows = reading.query(LIST, wanted).await?;
     let rows: Result<Vec<_>, _> = rows.iter().map(row).collect();
-    let mut rows = rows.map_err(Fault::read)?;
+    let mut rows = rows.map_err(Trouble::read)?;
     let more = rows.len() > count_max;
     rows.truncate(count_max);
     Ok(Page { rows, more, as_of: reading.head })

@@ -10,8 +10,8 @@ use baton_domain::task::Flow;
 use baton_domain::time::Timestamp;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
 use super::reads::Reading;
+use super::trouble::Trouble;
 use super::wire::params;
 use crate::Error;
 use crate::read::{
@@ -78,16 +78,16 @@ const LIVE: &str = "SELECT body FROM flows WHERE tenant = $1 AND live
 const ENDED: &str = "SELECT count(*) FROM (SELECT 1 FROM flows WHERE tenant = $1 AND NOT live
     AND ($2::text IS NULL OR project = $2) LIMIT $3) e";
 
-fn task_row(row: &Row) -> Result<TaskRow, Fault> {
+fn task_row(row: &Row) -> Result<TaskRow, Trouble> {
     let flow: Flow = parse(row.get(0))?;
     Ok(TaskRow { flow: Arc::new(flow), brief: parse(row.get(1))?, lease: lease_row(row, 2)? })
 }
 
 /// A lease without its nonce, from three columns.
-pub(super) fn lease_row(row: &Row, from: usize) -> Result<Option<LeaseRow>, Fault> {
+pub(super) fn lease_row(row: &Row, from: usize) -> Result<Option<LeaseRow>, Trouble> {
     let Some(attempt) = row.get::<_, Option<i64>>(from) else { return Ok(None) };
     let holder = PrincipalId::new(row.get::<_, &str>(from + 1))
-        .map_err(|_| Fault::Broken("a holder has no name".into()))?;
+        .map_err(|_| Trouble::Broken("a holder has no name".into()))?;
     let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
     Ok(Some(LeaseRow { attempt, holder, expires_at: Timestamp(row.get(from + 2)) }))
 }
@@ -97,7 +97,7 @@ pub(super) async fn task(
     id: TaskId,
 ) -> Result<Told<Option<TaskRow>>, Error> {
     let rows = reading.query(TASK, params![reading.tenant, int(id.0)]).await?;
-    let what = rows.first().map(task_row).transpose().map_err(Fault::read)?;
+    let what = rows.first().map(task_row).transpose().map_err(Trouble::read)?;
     Ok(Told { what, as_of: reading.head })
 }
 
@@ -137,7 +137,7 @@ pub(super) async fn tasks(
         let rows = reading.query(sql, params).await?;
         let rows_count = rows.len();
         for row in &rows {
-            let row = task_row(row).map_err(Fault::read)?;
+            let row = task_row(row).map_err(Trouble::read)?;
             place = int(row.flow.id.0);
             // A task that is both asked for by its parent and by a tree must be in both.
             if filter.finds(&row.flow) {
@@ -169,7 +169,7 @@ pub(super) async fn projects(
     let rows = reading.query(PROJECTS, params![reading.tenant, after, bound]).await?;
     let rows = rows.iter().map(|row| Ok(Arc::new(parse::<Project>(row.get(0))?)));
     List::fill(rows, |project| project.id.clone(), |_| true, count_max, reading.head)
-        .map_err(Fault::read)
+        .map_err(Trouble::read)
 }
 
 pub(super) async fn tenants(
@@ -195,11 +195,11 @@ pub(super) async fn pools(
     count_max: usize,
 ) -> Result<List<PoolRow, PoolName>, Error> {
     let rows = reading.query(POOLS, params![reading.tenant]).await?;
-    let row = |row: &Row| -> Result<PoolRow, Fault> {
+    let row = |row: &Row| -> Result<PoolRow, Trouble> {
         Ok(PoolRow { name: parse(row.get::<_, &str>(0).as_bytes())?, pool: parse(row.get(1))? })
     };
     let rows: Result<Vec<_>, _> = rows.iter().map(row).collect();
-    let mut rows = rows.map_err(Fault::read)?;
+    let mut rows = rows.map_err(Trouble::read)?;
     rows.retain(|row| after.is_none_or(|after| row.name > *after));
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     let rows = rows.into_iter().map(Ok);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use baton_domain::command::Command;
 use baton_domain::ids::{AttemptId, PrincipalId, TaskId};
 use baton_domain::limits::UPSTREAM_MAX;
+use baton_domain::pool::PoolName;
 use baton_domain::scene::{Lease, Needs};
 use baton_domain::task::{Brief, Flow};
 use baton_domain::time::{Millis, Timestamp};
@@ -14,9 +15,9 @@ use tokio_postgres::Row;
 
 use super::Shared;
 use super::claims;
-use super::fault::Fault;
-use super::room::{Earlier, Kept, Ledger, Place, Projects, Room};
+use super::room::{Earlier, Kept, Ledger, Projects, Room, Spot};
 use super::step::{Goal, Step};
+use super::trouble::Trouble;
 use super::wire::{Answers, Conn, Flush, params};
 use crate::rows::{int, nat, parse};
 use crate::ruling::needs;
@@ -53,12 +54,11 @@ const DEPENDANTS: &str = "SELECT e.tenant, e.on_task, e.task
     JOIN flows f ON f.tenant = e.tenant AND f.task = e.task AND f.live";
 const REQUESTS: &str =
     "SELECT r.tenant, r.principal, r.key, r.fingerprint, r.at, r.task, r.attempt,
-        (SELECT e.position FROM events e WHERE e.tenant = r.tenant AND e.task = r.entry_task
+        r.run, (SELECT e.position FROM events e WHERE e.tenant = r.tenant AND e.task = r.entry_task
             AND e.version = r.entry)
     FROM unnest($1::int8[], $2::text[], $3::text[]) n (tenant, principal, key)
     JOIN requests r ON r.tenant = n.tenant AND r.principal = n.principal AND r.key = n.key";
-pub(super) const POOLS: &str =
-    "SELECT tenant, name, body FROM pools WHERE tenant = ANY($1::int8[])";
+const POOLS_SET: &str = "SELECT tenant, name FROM pools WHERE tenant = ANY($1::int8[])";
 const TENANTS: &str = "SELECT id, last_at, records_version, records_head FROM tenants
     WHERE id = ANY($1::int8[])";
 const STATE: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8,
@@ -110,7 +110,6 @@ struct First {
     requests: Option<usize>,
     owed: Option<usize>,
     lanes: Vec<(i64, usize)>,
-    pools: usize,
     tenants: usize,
     state: usize,
 }
@@ -120,7 +119,7 @@ pub(super) async fn enter(
     shared: &Shared,
     conn: &mut Conn,
     steps: &[Step<'_>],
-) -> Result<(Room, Vec<claims::Waiting>), Fault> {
+) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
     let mut flush = Flush::default();
     flush.add(BEGIN, vec![]);
     flush.add(BOUNDS, vec![]);
@@ -141,7 +140,7 @@ pub(super) async fn enter_begun(
     shared: &Shared,
     conn: &mut Conn,
     steps: &[Step<'_>],
-) -> Result<(Room, Vec<claims::Waiting>), Fault> {
+) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
     fill(shared, conn, steps, Flush::default()).await
 }
 
@@ -150,7 +149,7 @@ async fn fill(
     conn: &mut Conn,
     steps: &[Step<'_>],
     mut flush: Flush,
-) -> Result<(Room, Vec<claims::Waiting>), Fault> {
+) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
     let mut room = Room::default();
     for step in steps {
         let fresh = || Ledger::new(step.tenant, step.tenant_id.clone());
@@ -184,11 +183,6 @@ async fn fill(
         for row in answers.rows(at) {
             keep_request(&mut room, &row)?;
         }
-    }
-    for row in answers.rows(first.pools) {
-        let ledger = room.tenants.get_mut(&row.get::<_, i64>(0));
-        let (name, pool) = (parse(row.get::<_, &str>(1).as_bytes())?, parse(row.get(2))?);
-        ledger.map(|ledger| ledger.pools.insert(name, pool));
     }
     if let Some(at) = first.owed {
         room.owed = answers.rows(at).iter().map(|row| row.get(0)).collect();
@@ -236,7 +230,6 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>]) -> First {
         requests,
         owed,
         lanes,
-        pools: flush.add(POOLS, params![tenants.clone()]),
         tenants: flush.add(TENANTS, params![tenants]),
         state: flush.add(STATE, vec![]),
     }
@@ -249,11 +242,11 @@ fn read_state(
     room: &mut Room,
     answers: &mut Answers,
     first: &First,
-) -> Result<(), Fault> {
+) -> Result<(), Trouble> {
     let state = answers.rows(first.state);
     let state = state.first().ok_or_else(|| "the database has no time".to_owned())?;
     if !super::open::is_durable(state.get(3)) {
-        return Err(Fault::Lost("synchronous_commit is below on".into()));
+        return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
     let mut now = shared.time.heard(Timestamp(state.get(0)));
     room.watched_at = Timestamp(state.get::<_, Option<i64>>(1).unwrap_or(0));
@@ -263,8 +256,8 @@ fn read_state(
         if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(0)) {
             ledger.records_version = nat(row.get(2));
             ledger.records_head = hash(row.get(3))?;
-            if let Some(projects) = shared.known_projects(ledger.key, ledger.records_version) {
-                ledger.projects = projects;
+            if let Some(records) = shared.known_records(ledger.key, ledger.records_version) {
+                (ledger.projects, ledger.set) = records;
             }
         }
     }
@@ -273,11 +266,11 @@ fn read_state(
 }
 
 /// Bytes that are a hash.
-pub(super) fn hash(bytes: &[u8]) -> Result<[u8; 32], Fault> {
-    bytes.try_into().map_err(|_| Fault::Broken("a hash has another length".into()))
+pub(super) fn hash(bytes: &[u8]) -> Result<[u8; 32], Trouble> {
+    bytes.try_into().map_err(|_| Trouble::Broken("a hash has another length".into()))
 }
 
-fn keep_tasks(room: &mut Room, rows: Vec<Row>, locked: bool) -> Result<Vec<TaskId>, Fault> {
+fn keep_tasks(room: &mut Room, rows: Vec<Row>, locked: bool) -> Result<Vec<TaskId>, Trouble> {
     let mut kept = vec![];
     for row in rows {
         let (tenant, task) = (row.get::<_, i64>(0), TaskId(nat(row.get(1))));
@@ -296,11 +289,11 @@ fn keep_tasks(room: &mut Room, rows: Vec<Row>, locked: bool) -> Result<Vec<TaskI
 }
 
 /// Rows of tenant, task, head and body that were locked just now; tells which they are.
-pub(super) fn keep_locked(room: &mut Room, rows: Vec<Row>) -> Result<Vec<TaskId>, Fault> {
+pub(super) fn keep_locked(room: &mut Room, rows: Vec<Row>) -> Result<Vec<TaskId>, Trouble> {
     keep_tasks(room, rows, true)
 }
 
-fn keep_leases(room: &mut Room, rows: Vec<Row>) -> Result<(), Fault> {
+fn keep_leases(room: &mut Room, rows: Vec<Row>) -> Result<(), Trouble> {
     for row in rows {
         let ledger = room.tenants.get_mut(&row.get::<_, i64>(0));
         let kept = ledger.and_then(|ledger| ledger.tasks.get_mut(&TaskId(nat(row.get(1)))));
@@ -311,7 +304,7 @@ fn keep_leases(room: &mut Room, rows: Vec<Row>) -> Result<(), Fault> {
 }
 
 /// A lease as it is stored, from five columns.
-pub(super) fn lease_of(row: &Row, from: usize) -> Result<Lease, Fault> {
+pub(super) fn lease_of(row: &Row, from: usize) -> Result<Lease, Trouble> {
     let nonce: [u8; 16] = row
         .get::<_, &[u8]>(from + 2)
         .try_into()
@@ -326,7 +319,7 @@ pub(super) fn lease_of(row: &Row, from: usize) -> Result<Lease, Fault> {
     })
 }
 
-fn keep_request(room: &mut Room, row: &Row) -> Result<(), Fault> {
+fn keep_request(room: &mut Room, row: &Row) -> Result<(), Trouble> {
     let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(0)) else { return Ok(()) };
     let principal = PrincipalId::new(row.get::<_, &str>(1))
         .map_err(|_| "a principal has no name".to_owned())?;
@@ -335,8 +328,9 @@ fn keep_request(room: &mut Room, row: &Row) -> Result<(), Fault> {
         fingerprint: hash(row.get(3))?,
         at: Timestamp(row.get(4)),
         task: row.get::<_, Option<i64>>(5).map(|task| TaskId(nat(task))),
-        position: row.get::<_, Option<i64>>(7).map(|at| Place::At(nat(at))),
+        position: row.get::<_, Option<i64>>(8).map(|at| Spot::At(nat(at))),
         attempt: attempt.and_then(|attempt| u32::try_from(attempt).ok()),
+        run: row.get::<_, Option<i64>>(7).and_then(|run| u32::try_from(run).ok()),
     };
     ledger.earlier.insert((principal, row.get(2)), earlier);
     Ok(())
@@ -347,7 +341,8 @@ fn keep_request(room: &mut Room, row: &Row) -> Result<(), Fault> {
 pub(super) struct Wanted {
     pub(super) pools: BTreeSet<(i64, String)>,
     pub(super) births: BTreeSet<i64>,
-    pub(super) projects: BTreeSet<i64>,
+    /// Tenants whose records changed since anybody here looked at them.
+    pub(super) records: BTreeSet<i64>,
     pub(super) reads: BTreeSet<(i64, TaskId)>,
     pub(super) briefs: BTreeSet<(i64, TaskId)>,
     pub(super) children: BTreeSet<(i64, TaskId)>,
@@ -361,8 +356,8 @@ impl Wanted {
     pub(super) fn of(shared: &Shared, room: &Room, steps: &[Step<'_>]) -> Self {
         let mut wanted = Self::default();
         for (tenant, ledger) in &room.tenants {
-            if shared.known_projects(*tenant, ledger.records_version).is_none() {
-                wanted.projects.insert(*tenant);
+            if shared.known_records(*tenant, ledger.records_version).is_none() {
+                wanted.records.insert(*tenant);
             }
         }
         for step in steps {
@@ -374,7 +369,7 @@ impl Wanted {
             let own = step.task().map(|task| (step.tenant, task));
             wanted.briefs.extend(own.filter(|_| needs.brief));
             wanted.children.extend(own.filter(|_| needs.children));
-            let holding = needs.holding.clone().filter(|_| !ledger.pools.is_empty());
+            let holding = needs.holding.clone().filter(|_| !ledger.set.is_empty());
             wanted.holders.extend(holding.map(|who| (step.tenant, who)));
             let looks = needs.siblings_of.is_some() || !needs.upstream_of.is_empty();
             if looks || needs.dependencies {
@@ -387,7 +382,7 @@ impl Wanted {
     fn is_nothing(&self) -> bool {
         self.pools.is_empty()
             && self.births.is_empty()
-            && self.projects.is_empty()
+            && self.records.is_empty()
             && self.reads.is_empty()
             && self.briefs.is_empty()
             && self.children.is_empty()
@@ -401,6 +396,7 @@ enum Part {
     Pools,
     Births,
     Projects,
+    PoolsSet,
     Reads,
     Leases,
     Briefs,
@@ -417,7 +413,7 @@ pub(super) async fn look_again(
     conn: &mut Conn,
     room: &mut Room,
     wanted: &Wanted,
-) -> Result<(), Fault> {
+) -> Result<(), Trouble> {
     if wanted.is_nothing() {
         return Ok(());
     }
@@ -435,9 +431,10 @@ pub(super) async fn look_again(
         let tenants: Vec<i64> = wanted.births.iter().copied().collect();
         parts.push((Part::Births, flush.add(LOCK_BIRTHS, params![tenants])));
     }
-    if !wanted.projects.is_empty() {
-        let tenants: Vec<i64> = wanted.projects.iter().copied().collect();
-        parts.push((Part::Projects, flush.add(PROJECTS, params![tenants])));
+    if !wanted.records.is_empty() {
+        let tenants: Vec<i64> = wanted.records.iter().copied().collect();
+        parts.push((Part::Projects, flush.add(PROJECTS, params![tenants.clone()])));
+        parts.push((Part::PoolsSet, flush.add(POOLS_SET, params![tenants])));
     }
     if !wanted.reads.is_empty() {
         parts.push((Part::Reads, flush.add(READ_TASKS, two(&wanted.reads))));
@@ -457,17 +454,17 @@ pub(super) async fn look_again(
     look_around(&mut flush, &mut parts, wanted);
     let mut answers = conn.send(flush).await?;
     for (tenant, name) in &wanted.pools {
-        // One that is gone meanwhile limits nothing.
+        // One that is gone meanwhile limits nothing, and is known to be gone.
         let name = parse(name.as_bytes())?;
-        room.tenants.get_mut(tenant).map(|ledger| ledger.pools.remove(&name));
+        room.tenants.get_mut(tenant).map(|ledger| ledger.locked.insert(name));
     }
     for (part, at) in parts {
         take_in(room, &part, answers.rows(at))?;
     }
-    for tenant in &wanted.projects {
+    for tenant in &wanted.records {
         if let Some(ledger) = room.tenants.get(tenant) {
-            let projects = Arc::clone(&ledger.projects);
-            shared.know_projects(*tenant, ledger.records_version, projects);
+            let records = (Arc::clone(&ledger.projects), Arc::clone(&ledger.set));
+            shared.know_records(*tenant, ledger.records_version, records);
         }
     }
     Ok(())
@@ -490,12 +487,13 @@ fn look_around(flush: &mut Flush, parts: &mut Vec<(Part, usize)>, wanted: &Wante
     }
 }
 
-fn take_in(room: &mut Room, part: &Part, rows: Vec<Row>) -> Result<(), Fault> {
+fn take_in(room: &mut Room, part: &Part, rows: Vec<Row>) -> Result<(), Trouble> {
     let task = |row: &Row, at: usize| TaskId(nat(row.get(at)));
     match part {
         Part::Reads => return keep_tasks(room, rows, false).map(drop),
         Part::Leases => return keep_leases(room, rows),
         Part::Projects => return keep_projects(room, &rows),
+        Part::PoolsSet => return keep_set(room, &rows),
         Part::Siblings(tenant, parent) => {
             let count = rows.first().map_or(0, |row| nat(row.get(0)));
             let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -519,7 +517,7 @@ fn take_in(room: &mut Room, part: &Part, rows: Vec<Row>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn keep_projects(room: &mut Room, rows: &[Row]) -> Result<(), Fault> {
+fn keep_projects(room: &mut Room, rows: &[Row]) -> Result<(), Trouble> {
     let mut found: BTreeMap<i64, Projects> = BTreeMap::new();
     for row in rows {
         let project: baton_domain::project::Project = parse(row.get(1))?;
@@ -532,12 +530,23 @@ fn keep_projects(room: &mut Room, rows: &[Row]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn take_in_row(ledger: &mut Ledger, part: &Part, row: &Row) -> Result<(), Fault> {
+fn keep_set(room: &mut Room, rows: &[Row]) -> Result<(), Trouble> {
+    let mut found: BTreeMap<i64, BTreeSet<PoolName>> = BTreeMap::new();
+    for row in rows {
+        let name: PoolName = parse(row.get::<_, &str>(1).as_bytes())?;
+        found.entry(row.get(0)).or_default().insert(name);
+    }
+    for (tenant, set) in found {
+        room.tenants.get_mut(&tenant).map(|ledger| ledger.set = Arc::new(set));
+    }
+    Ok(())
+}
+
+fn take_in_row(ledger: &mut Ledger, part: &Part, row: &Row) -> Result<(), Trouble> {
     match part {
         Part::Pools => {
-            let name: baton_domain::pool::PoolName = parse(row.get::<_, &str>(1).as_bytes())?;
-            ledger.pools.insert(name.clone(), parse(row.get(2))?);
-            ledger.locked.insert(name);
+            let name: PoolName = parse(row.get::<_, &str>(1).as_bytes())?;
+            ledger.pools.insert(name, parse(row.get(2))?);
         }
         Part::Births => ledger.last_born = Some(nat(row.get(1))),
         Part::Briefs => {
@@ -560,6 +569,7 @@ fn take_in_row(ledger: &mut Ledger, part: &Part, row: &Row) -> Result<(), Fault>
             *first = id.min(*first);
         }
         Part::Projects
+        | Part::PoolsSet
         | Part::Reads
         | Part::Leases
         | Part::Siblings(..)

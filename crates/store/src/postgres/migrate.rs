@@ -3,7 +3,7 @@
 use tokio_postgres::error::SqlState;
 
 use super::OpenError;
-use super::fault::Fault;
+use super::trouble::Trouble;
 use super::wire::{Conn, params};
 use crate::rows::Chance;
 
@@ -60,9 +60,9 @@ pub(super) async fn migrate(conn: &mut Conn, chance: &mut Chance) -> Result<(), 
 /// One version, unless somebody else has brought it about meanwhile.
 async fn step(conn: &mut Conn, chance: &mut Chance, at: i64, known: i64) -> Result<(), OpenError> {
     let broken = |error: tokio_postgres::Error| {
-        OpenError::Migration(at + 1, Fault::from(error).told().to_string())
+        OpenError::Migration(at + 1, Trouble::from(error).told().to_string())
     };
-    let failed = |fault: Fault| OpenError::Migration(at + 1, fault.told().to_string());
+    let failed = |trouble: Trouble| OpenError::Migration(at + 1, trouble.told().to_string());
     conn.client.batch_execute("BEGIN").await.map_err(broken)?;
     conn.client.batch_execute(BOUNDS).await.map_err(broken)?;
     conn.client.batch_execute(LOCK).await.map_err(broken)?;
@@ -89,7 +89,7 @@ async fn step(conn: &mut Conn, chance: &mut Chance, at: i64, known: i64) -> Resu
 /// The version of a database that a binary which knows so many versions may touch. A newer one
 /// may have written rows that an older one must not.
 async fn check(conn: &mut Conn, known: i64) -> Result<i64, OpenError> {
-    let damaged = |fault: Fault| OpenError::Damaged(fault.told().to_string());
+    let damaged = |trouble: Trouble| OpenError::Damaged(trouble.told().to_string());
     // Not prepared: its answer changes with the schema.
     let about = conn.client.query(IS_OURS, &[]).await;
     let about = about.map_err(|error| damaged(error.into()))?;
@@ -123,7 +123,7 @@ pub(super) async fn make_role(conn: &mut Conn) -> Result<(), OpenError> {
             Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 return Err(OpenError::NoRole);
             }
-            Err(error) => last = Fault::from(error).told().to_string(),
+            Err(error) => last = Trouble::from(error).told().to_string(),
         }
     }
     Err(OpenError::Damaged(last))

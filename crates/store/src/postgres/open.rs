@@ -7,8 +7,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Config, NoTls};
 
 use super::OpenError;
-use super::fault::{Fault, deepest};
-use super::pool::connect;
+use super::connections::connect;
+use super::trouble::{Trouble, deepest};
 use super::wire::Conn;
 
 /// The oldest version that this is tested with and that is still looked after.
@@ -62,9 +62,9 @@ fn refuse_plain_text(config: &Config) -> Result<(), OpenError> {
 pub(super) async fn reach(config: &Config, careless: bool) -> Result<Conn, OpenError> {
     let mut conn = match connect(config).await {
         Ok(conn) => conn,
-        Err(fault) => return Err(refused(config, &fault).await),
+        Err(trouble) => return Err(refused(config, &trouble).await),
     };
-    let broken = |fault: Fault| OpenError::Unreachable(format!("{fault:?}"));
+    let broken = |trouble: Trouble| OpenError::Unreachable(format!("{trouble:?}"));
     let about = conn.query(ABOUT, vec![]).await.map_err(broken)?;
     let Some(row) = about.first() else {
         return Err(OpenError::Unreachable("it says nothing of itself".into()));
@@ -91,9 +91,9 @@ pub(super) async fn reach(config: &Config, careless: bool) -> Result<Conn, OpenE
 }
 
 /// Why nobody was let in, told apart as far as the server tells.
-async fn refused(config: &Config, fault: &Fault) -> OpenError {
+async fn refused(config: &Config, trouble: &Trouble) -> OpenError {
     let why = match config.connect(NoTls).await {
-        Ok(_) => return OpenError::Unreachable(format!("{fault:?}")),
+        Ok(_) => return OpenError::Unreachable(format!("{trouble:?}")),
         Err(error) => error,
     };
     match why.code().map(tokio_postgres::error::SqlState::code) {

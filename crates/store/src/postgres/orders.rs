@@ -13,12 +13,12 @@ use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::Task;
 
 use super::Shared;
-use super::fault::Fault;
 use super::ink::{Done, NewRequest};
 use super::room::{Earlier, Ledger, Room};
 use super::step::{Goal, Step};
+use super::trouble::Trouble;
 use crate::Error;
-use crate::order::{Committed, Swept};
+use crate::order::Committed;
 use crate::ruling::{Ruling, Setting, needs, rule};
 
 /// Why an order was not carried out.
@@ -26,7 +26,7 @@ pub(super) enum Fail {
     /// The caller is told, and nothing was written.
     Answer(Error),
     /// The whole batch ends.
-    Fault(Fault),
+    Trouble(Trouble),
 }
 
 impl From<Refusal> for Fail {
@@ -35,15 +35,15 @@ impl From<Refusal> for Fail {
     }
 }
 
-impl From<Fault> for Fail {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<Trouble> for Fail {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
 }
 
 impl Room {
     pub(super) fn ledger(&self, tenant: i64) -> Result<&Ledger, Fail> {
-        let missing = || Fail::Fault(Fault::Broken("a tenant is not in the room".into()));
+        let missing = || Fail::Trouble(Trouble::Broken("a tenant is not in the room".into()));
         self.tenants.get(&tenant).ok_or_else(missing)
     }
 
@@ -61,12 +61,11 @@ impl Room {
         let lease = kept.and_then(|kept| kept.lease.clone());
         let lease = lease.filter(|lease| earlier.attempt == Some(lease.attempt));
         let committed = Committed {
-            at: earlier.at,
-            position: None,
             task: kept.map(|kept| Arc::clone(&kept.flow)),
             lease,
+            run: earlier.run,
             replayed: true,
-            swept: Swept::default(),
+            ..Committed::of_no_task(earlier.at, None)
         };
         let (place, tenant) = (earlier.position, step.tenant);
         Ok(Some(Done { committed, place, entry: None, tenant }))
@@ -86,6 +85,7 @@ impl Room {
             task,
             entry: done.entry,
             attempt,
+            run: committed.run,
         });
         let earlier = Earlier {
             fingerprint: request.fingerprint,
@@ -93,6 +93,7 @@ impl Room {
             task,
             position: done.place,
             attempt,
+            run: committed.run,
         };
         if let Some(ledger) = self.tenants.get_mut(&step.tenant) {
             ledger.earlier.insert((step.actor.principal.clone(), key), earlier);
@@ -105,7 +106,7 @@ impl Room {
             Goal::Task(id, commands) => self.on_task(shared, step.tenant, *id, commands)?,
             Goal::Birth(project, commands) => self.birth(shared, step.tenant, project, commands)?,
             Goal::Next(_) | Goal::Nothing => {
-                return Err(Fault::Broken("a claim names no task by itself".into()).into());
+                return Err(Trouble::Broken("a claim names no task by itself".into()).into());
             }
         };
         Ok(self.write(step.tenant, ruling, step.actor, shared.salt())?)
@@ -140,7 +141,7 @@ impl Room {
         }
         let ledger = self.ledger(tenant)?;
         let mut around = around(ledger, None, &needs(commands, None));
-        let counted = || Fail::Fault(Fault::Broken("births are not counted".into()));
+        let counted = || Fail::Trouble(Trouble::Broken("births are not counted".into()));
         around.next_id = ledger.last_born.ok_or_else(counted)? + 1;
         self.judged(shared, ledger, project, None, None, commands, &around)
     }
@@ -190,7 +191,7 @@ fn around(ledger: &Ledger, id: Option<TaskId>, needs: &Needs) -> Around {
         around.dependants_of_named = around.dependants_of_named.max(waiting);
     }
     if let Some(principal) = &needs.holding
-        && !ledger.pools.is_empty()
+        && !ledger.set.is_empty()
     {
         around.holding = ledger.held_by(principal);
     }

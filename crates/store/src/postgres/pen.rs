@@ -11,9 +11,9 @@ use baton_domain::project::Project;
 use baton_domain::task::{Flow, Kind};
 use baton_domain::time::Timestamp;
 
-use super::fault::Fault;
 use super::ink::{NewEntry, Written};
 use super::room::{Kept, Room};
+use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
 use crate::rows::{int, json, kept_since, lane_number, nat, stage_word};
 
@@ -55,12 +55,12 @@ const REACTIONS: &str = "INSERT INTO reactions (tenant, task, body)
 const DROP_REACTIONS: &str = "DELETE FROM reactions WHERE id = ANY($1::int8[])";
 const BIRTHS: &str = "UPDATE births SET last = $2 WHERE tenant = $1";
 pub(super) const REQUESTS: &str = "INSERT INTO requests
-        (tenant, principal, key, fingerprint, at, task, entry_task, entry, attempt)
-    SELECT n.tenant, n.principal, n.key, n.fingerprint, $9::int8, n.task, n.entry_task, n.entry,
-        n.attempt
+        (tenant, principal, key, fingerprint, at, task, entry_task, entry, attempt, run)
+    SELECT n.tenant, n.principal, n.key, n.fingerprint, $10::int8, n.task, n.entry_task, n.entry,
+        n.attempt, n.run
     FROM unnest($1::int8[], $2::text[], $3::text[], $4::bytea[], $5::int8[], $6::int8[],
-        $7::int8[], $8::int8[])
-        n (tenant, principal, key, fingerprint, task, entry_task, entry, attempt)
+        $7::int8[], $8::int8[], $9::int8[])
+        n (tenant, principal, key, fingerprint, task, entry_task, entry, attempt, run)
     ORDER BY n.tenant, n.principal, n.key";
 pub(super) const POSITION: &str = "UPDATE tenants
     SET position = position + $2, last_at = greatest(last_at, $3) WHERE id = $1
@@ -110,7 +110,7 @@ pub(super) async fn commit(
     conn: &mut Conn,
     room: &Room,
     besides: Vec<(&'static str, Vec<Param>)>,
-) -> Result<Heads, Fault> {
+) -> Result<Heads, Trouble> {
     let mut flush = Flush::default();
     leases(&mut flush, room);
     history(&mut flush, &room.written);
@@ -300,10 +300,11 @@ fn requests(flush: &mut Flush, room: &Room) {
     let entries: Vec<_> =
         requests.iter().map(|row| row.entry.map(|(_, version)| int(version))).collect();
     let attempts: Vec<_> = requests.iter().map(|row| row.attempt.map(i64::from)).collect();
+    let runs: Vec<_> = requests.iter().map(|row| row.run.map(i64::from)).collect();
     let (principals, keys) = (text(|row| &row.principal), text(|row| &row.key));
     flush.add(
         REQUESTS,
-        params![tenants, principals, keys, prints, tasks, of, entries, attempts, room.now.0],
+        params![tenants, principals, keys, prints, tasks, of, entries, attempts, runs, room.now.0],
     );
 }
 

@@ -6,14 +6,16 @@ use baton_domain::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::Shared;
-use super::fault::Fault;
+use super::connections::Lent;
 use super::load::hash;
 use super::pen::COMMIT;
-use super::pool::Lent;
 use super::records::find_tenant;
+use super::trouble::Trouble;
 use super::wire::{Flush, Param, params};
 use crate::Error;
-use crate::read::{About, Cursor, Entry, Happened, List, Page, SCAN_MAX, begin, page_size};
+use crate::read::{
+    About, Cursor, Entry, Happened, List, Page, SCAN_MAX, Told, begin, page_size, versions,
+};
 use crate::rows::{int, nat, parse};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -29,6 +31,8 @@ const ENTRIES: &str = "SELECT position, task, version, at, actor, payload FROM e
     WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3";
 const ENTRIES_OF: &str = "SELECT position, task, version, at, actor, payload FROM events
     WHERE tenant = $1 AND task = $2 AND version >= $3 ORDER BY version LIMIT $4";
+const ENTRIES_AT: &str = "SELECT position, task, version, at, actor, payload FROM events
+    WHERE tenant = $1 AND task = $2 AND version = ANY($3::int8[]) ORDER BY version";
 const ASKED: &str = "SELECT fingerprint FROM requests
     WHERE tenant = $1 AND principal = $2 AND key = $3";
 
@@ -69,32 +73,32 @@ impl Shared {
     }
 
     async fn begin_reading(&self, flush: Flush, at: usize) -> Result<(Lent<'_>, Vec<Row>), Error> {
-        let mut lent = self.readers.get().await.map_err(Fault::read)?;
+        let mut lent = self.readers.get().await.map_err(Trouble::read)?;
         lent.begun();
         match lent.send_kept(&flush).await {
             Ok(mut answers) => Ok((lent, answers.rows(at))),
-            Err(Fault::Lost(_)) => {
+            Err(Trouble::Lost(_)) => {
                 drop(lent);
-                let mut lent = self.readers.get().await.map_err(Fault::read)?;
+                let mut lent = self.readers.get().await.map_err(Trouble::read)?;
                 lent.begun();
-                let mut answers = lent.send_kept(&flush).await.map_err(Fault::read)?;
+                let mut answers = lent.send_kept(&flush).await.map_err(Trouble::read)?;
                 Ok((lent, answers.rows(at)))
             }
-            Err(fault) => Err(fault.read()),
+            Err(trouble) => Err(trouble.read()),
         }
     }
 
     async fn look_up(&self, name: &TenantId) -> Result<Option<i64>, Error> {
-        let mut lent = self.readers.get().await.map_err(Fault::read)?;
+        let mut lent = self.readers.get().await.map_err(Trouble::read)?;
         let found = match find_tenant(&mut lent, name).await {
-            Err(Fault::Lost(_)) => {
+            Err(Trouble::Lost(_)) => {
                 drop(lent);
-                let mut lent = self.readers.get().await.map_err(Fault::read)?;
+                let mut lent = self.readers.get().await.map_err(Trouble::read)?;
                 find_tenant(&mut lent, name).await
             }
             found => found,
         };
-        let found = found.map_err(Fault::read)?;
+        let found = found.map_err(Trouble::read)?;
         found.map(|tenant| self.know_tenant(name, tenant));
         Ok(found)
     }
@@ -106,7 +110,7 @@ impl Reading<'_> {
         sql: &'static str,
         params: Vec<Param>,
     ) -> Result<Vec<Row>, Error> {
-        self.lent.query(sql, params).await.map_err(Fault::read)
+        self.lent.query(sql, params).await.map_err(Trouble::read)
     }
 
     /// Ends the moment. What was read stands whether or not this arrives.
@@ -117,7 +121,7 @@ impl Reading<'_> {
     }
 }
 
-fn entry_row(row: &Row) -> Result<Entry, Fault> {
+fn entry_row(row: &Row) -> Result<Entry, Trouble> {
     let (task, version) = (nat(row.get(1)), nat(row.get(2)));
     let payload: Option<&[u8]> = row.get(5);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -150,7 +154,7 @@ pub(super) async fn entries(
     let wanted = params![reading.tenant, int(after), int(count_max as u64 + 1)];
     let rows = reading.query(ENTRIES, wanted).await?;
     let rows: Result<Vec<_>, _> = rows.iter().map(entry_row).collect();
-    let mut rows = rows.map_err(Fault::read)?;
+    let mut rows = rows.map_err(Trouble::read)?;
     let more = rows.len() > count_max;
     rows.truncate(count_max);
     let last = rows.last().filter(|_| more).map(|last| last.position);
@@ -171,7 +175,20 @@ pub(super) async fn entries_of(
     };
     // Task 0 stands for the records, which are no task.
     let rows = rows.iter().filter(|_| id.0 != 0).map(entry_row);
-    List::fill(rows, next, |_| true, count_max, reading.head).map_err(Fault::read)
+    List::fill(rows, next, |_| true, count_max, reading.head).map_err(Trouble::read)
+}
+
+pub(super) async fn entries_at(
+    reading: &mut Reading<'_>,
+    id: TaskId,
+    wanted: Vec<u64>,
+) -> Result<Told<Vec<Entry>>, Error> {
+    // Task 0 stands for the records, which are no task.
+    let wanted = versions(wanted).into_iter().filter(|_| id.0 != 0).map(int);
+    let wanted: Vec<i64> = wanted.collect();
+    let rows = reading.query(ENTRIES_AT, params![reading.tenant, int(id.0), wanted]).await?;
+    let what: Result<Vec<_>, _> = rows.iter().map(entry_row).collect();
+    Ok(Told { what: what.map_err(Trouble::read)?, as_of: reading.head })
 }
 
 /// What a request under this key was for.
@@ -182,5 +199,5 @@ pub(super) async fn asked_before(
 ) -> Result<Option<[u8; 32]>, Error> {
     let wanted = params![reading.tenant, principal.as_str().to_owned(), key.to_owned()];
     let rows = reading.query(ASKED, wanted).await?;
-    rows.first().map(|row| hash(row.get(0))).transpose().map_err(Fault::read)
+    rows.first().map(|row| hash(row.get(0))).transpose().map_err(Trouble::read)
 }

@@ -11,19 +11,19 @@ use baton_domain::project::{Project, RecordCommand, RecordEvent, RecordScene, de
 use baton_domain::task::Flow;
 
 use super::batch::{Answered, Ended, undo, with_position};
-use super::fault::Fault;
+use super::connections::Lent;
 use super::ink::{Done, Draft};
 use super::keys;
 use super::load::{self, BEGIN, BOUNDS, OWN_RECORDS, RECORDS_LOCK};
 use super::orders::Fail;
 use super::pen;
-use super::pool::Lent;
-use super::room::{Ledger, Place, Room};
+use super::room::{Ledger, Room, Spot};
 use super::step::{Cause, Goal, Step};
+use super::trouble::Trouble;
 use super::wire::{Conn, Param, params};
 use super::{Shared, amnesty};
 use crate::chain::ROOT;
-use crate::order::{Aim, Committed, Order, Swept};
+use crate::order::{Aim, Committed, Order};
 use crate::read::About;
 use crate::rows::{int, json, nat, parse};
 use crate::{Error, Freed};
@@ -37,6 +37,9 @@ const FIND_TENANT: &str = "SELECT id FROM tenants WHERE name = $1";
 const COUNT_TENANTS: &str = "SELECT count(*) FROM tenants";
 const NEW_TENANT: &str = "INSERT INTO tenants (name, records_head) VALUES ($1, $2) RETURNING id";
 const NEW_BIRTHS: &str = "INSERT INTO births (tenant, last) VALUES ($1, 0)";
+const POOL: &str = "SELECT body FROM pools WHERE tenant = $1 AND name = $2";
+const COUNT_POOLS: &str = "SELECT count(*) FROM pools WHERE tenant = $1";
+const TASK: &str = "SELECT 1 FROM flows WHERE tenant = $1 AND task = $2";
 const STAGES: &str = "SELECT stage, count(*) FROM flows
     WHERE tenant = $1 AND project = $2 AND live GROUP BY stage";
 const HELD: &str = "SELECT body FROM flows WHERE tenant = $1 AND live AND held";
@@ -55,7 +58,7 @@ pub(super) async fn run(shared: &Shared, order: &Order) -> Result<Committed, Err
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut lent = shared.writers.get().await.map_err(|fault| fault.told())?;
+        let mut lent = shared.writers.get().await.map_err(|trouble| trouble.told())?;
         let ended = match once(shared, &mut lent, order).await {
             Ok(mut answered) => {
                 lent.done();
@@ -67,15 +70,15 @@ pub(super) async fn run(shared: &Shared, order: &Order) -> Result<Committed, Err
         drop(lent);
         match ended {
             Ended::Silence if tries < TRIES => {
-                amnesty::grant(shared).await.map_err(|fault| fault.told())?;
+                amnesty::grant(shared).await.map_err(|trouble| trouble.told())?;
             }
-            Ended::Fault(Fault::Again(_) | Fault::Raced(_)) if tries < TRIES => {}
-            Ended::Fault(Fault::Lost(_)) if tries < 2 => {}
-            Ended::Fault(fault) => {
-                if let Fault::Full = fault {
+            Ended::Trouble(Trouble::Again(_) | Trouble::Raced(_)) if tries < TRIES => {}
+            Ended::Trouble(Trouble::Lost(_)) if tries < 2 => {}
+            Ended::Trouble(trouble) => {
+                if let Trouble::Full = trouble {
                     shared.fill_up();
                 }
-                return Err(fault.told());
+                return Err(trouble.told());
             }
             Ended::Unknown(why) => return Err(Error::Unknown(why)),
             Ended::Silence => return Err(Error::Overloaded),
@@ -93,7 +96,7 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
             undo(lent).await;
             return Ok(vec![Err(error)]);
         }
-        Err(Fail::Fault(fault)) => return Err(fault.into()),
+        Err(Fail::Trouble(trouble)) => return Err(trouble.into()),
     };
     lent.query(OWN_RECORDS, params![RECORDS_LOCK, i32::try_from(tenant).unwrap_or(i32::MAX)])
         .await?;
@@ -112,10 +115,7 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
     if room.now.since(room.watched_at) > baton_domain::limits::SILENCE_MAX {
         return Err(Ended::Silence);
     }
-    let mut wanted = load::Wanted::of(shared, &room, &steps);
-    if let Some(ledger) = room.tenants.get(&tenant) {
-        wanted.pools.extend(ledger.pools.keys().map(|name| (tenant, json(name))));
-    }
+    let wanted = load::Wanted::of(shared, &room, &steps);
     load::look_again(shared, lent, &mut room, &wanted).await?;
     let judged = match room.replay(&steps[0]) {
         Ok(Some(done)) => Ok((done, vec![])),
@@ -129,7 +129,7 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
             undo(lent).await;
             return Ok(vec![Err(error)]);
         }
-        Err(Fail::Fault(fault)) => return Err(fault.into()),
+        Err(Fail::Trouble(trouble)) => return Err(trouble.into()),
     };
     if !done.committed.replayed {
         room.remember(&steps[0], &done);
@@ -157,11 +157,12 @@ async fn tenant_of(shared: &Shared, conn: &mut Conn, order: &Order) -> Result<i6
     if shared.is_full() && !order.ends_work() {
         return Err(Fail::Answer(Error::DiskFull));
     }
+    let now = crate::Clock::now(&*shared.time);
     match &order.aim {
-        Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command)?),
+        Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command, now)?),
         Aim::Key(command) => {
             let scene = keys::scene(conn, 0, command).await?;
-            drop(decide_key(&scene, command, crate::Clock::now(&*shared.time))?);
+            drop(decide_key(&scene, command, now)?);
         }
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Sweep(_) => {
             return Err(Refusal::NotFound.into());
@@ -171,13 +172,14 @@ async fn tenant_of(shared: &Shared, conn: &mut Conn, order: &Order) -> Result<i6
     let count = count.first().map_or(0, |row| row.get::<_, i64>(0));
     admit_tenant(usize::try_from(count).unwrap_or(usize::MAX))?;
     let made = conn.query(NEW_TENANT, params![name, ROOT.to_vec()]).await?;
-    let tenant = made.first().ok_or_else(|| Fault::Broken("a tenant was not made".into()))?.get(0);
+    let tenant =
+        made.first().ok_or_else(|| Trouble::Broken("a tenant was not made".into()))?.get(0);
     conn.query(NEW_BIRTHS, params![tenant]).await?;
     Ok(tenant)
 }
 
 /// The key of a tenant, if anybody has heard of it.
-pub(super) async fn find_tenant(conn: &mut Conn, name: &TenantId) -> Result<Option<i64>, Fault> {
+pub(super) async fn find_tenant(conn: &mut Conn, name: &TenantId) -> Result<Option<i64>, Trouble> {
     let rows = conn.query(FIND_TENANT, params![name.as_str().to_owned()]).await?;
     Ok(rows.first().map(|row| row.get(0)))
 }
@@ -192,8 +194,11 @@ async fn judge(
     let mut besides = vec![];
     let events = match &order.aim {
         Aim::Record(command, project) => {
+            if let Some(pool) = command.meant(project.as_ref()).pool {
+                look_at_pool(conn, room, tenant, pool).await?;
+            }
             let scene = scene(conn, room.ledger(tenant)?, command, project.as_ref()).await?;
-            let events = decide_record(&scene, command)?;
+            let events = decide_record(&scene, command, room.now)?;
             for event in &events {
                 apply(conn, room, tenant, event, &mut besides).await?;
             }
@@ -204,14 +209,7 @@ async fn judge(
             return Err(Refusal::NotFound.into());
         }
     };
-    let committed = Committed {
-        at: room.now,
-        position: None,
-        task: None,
-        lease: None,
-        replayed: false,
-        swept: Swept::default(),
-    };
+    let committed = Committed::of_no_task(room.now, None);
     let mut done = Done { committed, place: None, entry: None, tenant };
     if events.is_empty() {
         return Ok((done, besides));
@@ -227,7 +225,7 @@ async fn judge(
         wave: 0,
         salt: shared.salt(),
     };
-    done.place = Some(Place::New(room.written.entry(ledger, draft)));
+    done.place = Some(Spot::New(room.written.entry(ledger, draft)));
     done.entry = Some((0, version));
     besides.push((HEAD, params![tenant, int(version)]));
     Ok((done, besides))
@@ -249,33 +247,47 @@ async fn key_events(
     Ok(ruling.events.into_iter().map(RecordEvent::Key).collect())
 }
 
+/// A pool as it is. Whoever else may change pools is kept out, so that none must be locked.
+async fn look_at_pool(
+    conn: &mut Conn,
+    room: &mut Room,
+    tenant: i64,
+    name: &PoolName,
+) -> Result<(), Trouble> {
+    let rows = conn.query(POOL, params![tenant, json(name)]).await?;
+    if let (Some(ledger), Some(row)) = (room.tenants.get_mut(&tenant), rows.first()) {
+        ledger.pools.insert(name.clone(), parse(row.get(0))?);
+    }
+    Ok(())
+}
+
 async fn scene(
     conn: &mut Conn,
     ledger: &Ledger,
     command: &RecordCommand,
     project: Option<&ProjectId>,
 ) -> Result<RecordScene, Fail> {
-    let (id, pool) = match command {
-        RecordCommand::PutProject(project) => (Some(&project.id), None),
-        RecordCommand::RemoveProject => (project, None),
-        RecordCommand::LimitPool { pool, .. } | RecordCommand::ShutPool { pool, .. } => {
-            (project, ledger.pools.get(pool).cloned())
-        }
-    };
+    let meant = command.meant(project);
+    let counted = conn.query(COUNT_POOLS, params![ledger.key]).await?;
     let mut scene = RecordScene {
         projects: ledger.projects.len(),
-        pool,
-        pools: ledger.pools.len(),
+        pool: meant.pool.and_then(|name| ledger.pools.get(name)).cloned(),
+        pools: counted.first().map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or(0)),
         ..RecordScene::default()
     };
-    let Some(id) = id else { return Ok(scene) };
+    if let Some(task) = meant.task {
+        scene.task = !conn.query(TASK, params![ledger.key, int(task.0)]).await?.is_empty();
+    }
+    let Some(id) = meant.project else { return Ok(scene) };
     scene.project = ledger.projects.get(id).map(|project| (**project).clone());
+    if meant.pool.is_some() {
+        return Ok(scene);
+    }
     for row in conn.query(STAGES, params![ledger.key, id.as_str().to_owned()]).await? {
         scene.live += nat(row.get(1));
-        // The backlog is no working stage, whatever a project calls its own.
+        // The backlog is no working stage.
         let word: &str = row.get(0);
-        let stage = StageName::new(word).ok().filter(|_| word != "backlog");
-        scene.occupied.extend(stage);
+        scene.occupied.extend(StageName::new(word).ok().filter(|_| word != "backlog"));
     }
     scene.occupied.sort();
     Ok(scene)
@@ -328,7 +340,7 @@ fn change_projects(
 }
 
 /// A pool as it is, or as it would be if somebody had been counting all along.
-async fn pool_row(conn: &mut Conn, ledger: &Ledger, name: &PoolName) -> Result<Pool, Fault> {
+async fn pool_row(conn: &mut Conn, ledger: &Ledger, name: &PoolName) -> Result<Pool, Trouble> {
     if let Some(pool) = ledger.pools.get(name) {
         return Ok(pool.clone());
     }

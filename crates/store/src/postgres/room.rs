@@ -40,7 +40,9 @@ pub(super) struct Ledger {
     pub(super) records_version: u64,
     pub(super) records_head: Hash,
     pub(super) projects: Arc<Projects>,
-    /// All of them; those that may change are locked.
+    /// Those that somebody has set, or had when the records last changed.
+    pub(super) set: Arc<BTreeSet<PoolName>>,
+    /// Of these, those that this batch may look at or change: locked, and as they are.
     pub(super) pools: Pools,
     pub(super) locked: BTreeSet<PoolName>,
     pub(super) pools_changed: BTreeSet<PoolName>,
@@ -79,14 +81,16 @@ pub(super) struct Earlier {
     pub(super) at: Timestamp,
     pub(super) task: Option<TaskId>,
     /// The position of its entry; told late for what this very batch has done.
-    pub(super) position: Option<Place>,
+    pub(super) position: Option<Spot>,
     /// The attempt whose lease was shown.
     pub(super) attempt: Option<u32>,
+    /// The run that it was about.
+    pub(super) run: Option<u32>,
 }
 
 /// A position that is known, or how far before the last entry of this batch it will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Spot {
     At(u64),
     /// The so-manieth entry of the tenant in this batch, from one.
     New(u64),
@@ -100,6 +104,7 @@ impl Ledger {
             records_version: 0,
             records_head: ROOT,
             projects: Arc::default(),
+            set: Arc::default(),
             pools: Pools::new(),
             locked: BTreeSet::new(),
             pools_changed: BTreeSet::new(),

@@ -6,13 +6,14 @@ use baton_domain::task::Flow;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
 use super::lists::{beginning, lease_row};
 use super::reads::Reading;
+use super::trouble::Trouble;
 use super::wire::params;
 use crate::Error;
 use crate::read::{
-    HistoryKey, List, RunFilter, RunFull, RunNow, RunRow, SCAN_MAX, SHOWN_MAX, Told, page_size,
+    HistoryKey, List, PastId, RunFilter, RunFull, RunNow, RunRow, SCAN_MAX, SHOWN_MAX, Told,
+    page_size,
 };
 use crate::rows::{int, nat, parse};
 
@@ -35,6 +36,9 @@ const ATTEMPTS: &str = "SELECT body, count(*) OVER () FROM attempts
     WHERE tenant = $1 AND task = $2 AND run = $3 ORDER BY number DESC LIMIT $4";
 const CHECKPOINTS: &str = "SELECT body, count(*) OVER () FROM checkpoints
     WHERE tenant = $1 AND task = $2 AND run = $3 ORDER BY number DESC LIMIT $4";
+const ATTEMPT: &str = "SELECT body FROM attempts WHERE tenant = $1 AND task = $2 AND number = $3";
+const CHECKPOINT: &str =
+    "SELECT body FROM checkpoints WHERE tenant = $1 AND task = $2 AND number = $3";
 const HISTORY: &str = "SELECT version, 1::int2 AS sort, number, body FROM checkpoints
     WHERE tenant = $1 AND task = $2 AND (version, 1, number) > ($3, $4::int2, $5)
     UNION ALL SELECT version, 2::int2, number, body FROM attempts
@@ -43,18 +47,18 @@ const HISTORY: &str = "SELECT version, 1::int2 AS sort, number, body FROM checkp
     WHERE tenant = $1 AND task = $2 AND (version, 3, number) > ($3, $4::int2, $5)
     ORDER BY version, sort, number LIMIT $6";
 
-fn finished_row(row: &Row) -> Result<RunRow, Fault> {
+fn finished_row(row: &Row) -> Result<RunRow, Trouble> {
     let run: RunRecord = parse(row.get(2))?;
     let project = ProjectId::new(row.get::<_, &str>(1));
     Ok(RunRow {
         id: RunId { task: TaskId(nat(row.get(0))), number: run.number },
-        project: project.map_err(|_| Fault::Broken("a project has no name".into()))?,
+        project: project.map_err(|_| Trouble::Broken("a project has no name".into()))?,
         run: RunNow::Finished(Box::new(run)),
     })
 }
 
 /// The live run of a task; most tasks in the backlog have none.
-fn live_row(row: &Row) -> Result<Option<RunRow>, Fault> {
+fn live_row(row: &Row) -> Result<Option<RunRow>, Trouble> {
     let flow: Flow = parse(row.get(0))?;
     let Some(run) = flow.run else { return Ok(None) };
     let id = RunId { task: flow.id, number: run.number };
@@ -117,12 +121,12 @@ async fn between(
         let params = params![reading.tenant, from, to, project.clone()];
         let found = reading.query(FINISHED, params).await?;
         let found: Result<Vec<_>, _> = found.iter().map(finished_row).collect();
-        rows.extend(found.map_err(Fault::read)?);
+        rows.extend(found.map_err(Trouble::read)?);
     }
     if filter.live != Some(false) {
         let found = reading.query(LIVE, params![reading.tenant, from, to, project]).await?;
         let found: Result<Vec<_>, _> = found.iter().map(live_row).collect();
-        rows.extend(found.map_err(Fault::read)?.into_iter().flatten());
+        rows.extend(found.map_err(Trouble::read)?.into_iter().flatten());
     }
     rows.sort_by_key(|row| row.id);
     // A task may have runs on both sides of where the last page ended.
@@ -178,7 +182,7 @@ pub(super) async fn history(
         int(page_size(count_max) as u64 + 1)
     ];
     let found = reading.query(HISTORY, wanted).await?;
-    let row = |row: &Row| -> Result<(HistoryKey, Past), Fault> {
+    let row = |row: &Row| -> Result<(HistoryKey, Past), Trouble> {
         let body: &[u8] = row.get(3);
         let record = match row.get::<_, i16>(1) {
             1 => Past::Checkpoint(parse::<CheckpointRecord>(body)?),
@@ -189,7 +193,28 @@ pub(super) async fn history(
     };
     let rows = found.iter().map(row);
     let list = List::fill(rows, |(key, _)| *key, |_| true, count_max, reading.head);
-    let list = list.map_err(Fault::read)?;
+    let list = list.map_err(Trouble::read)?;
     let rows = list.rows.into_iter().map(|(_, record)| record).collect();
     Ok(List { rows, next: list.next, as_of: list.as_of })
+}
+
+pub(super) async fn past(
+    reading: &mut Reading<'_>,
+    id: TaskId,
+    which: PastId,
+) -> Result<Told<Option<Past>>, Error> {
+    let (sql, number) = match which {
+        PastId::Attempt(number) => (ATTEMPT, number),
+        PastId::Checkpoint(number) => (CHECKPOINT, number),
+    };
+    let wanted = params![reading.tenant, int(id.0), i64::from(number)];
+    let rows = reading.query(sql, wanted).await?;
+    let row = |row: &Row| {
+        Ok(match which {
+            PastId::Attempt(_) => Past::Attempt(parse(row.get(0))?),
+            PastId::Checkpoint(_) => Past::Checkpoint(parse(row.get(0))?),
+        })
+    };
+    let what = rows.first().map(row).transpose().map_err(Error::Read)?;
+    Ok(Told { what, as_of: reading.head })
 }

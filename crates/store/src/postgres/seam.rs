@@ -20,8 +20,8 @@ use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
-    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Tenants, Told,
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunRow, Stats, TaskRow, Tenants, Told,
 };
 use crate::{Answer, Clock, Error, Store};
 
@@ -97,6 +97,15 @@ impl Store for PostgresStore {
         for_tenant!(self, tenant, reading, runs::history(reading, id, after, count_max))
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        for_tenant!(self, tenant, reading, runs::past(reading, id, which))
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -115,6 +124,15 @@ impl Store for PostgresStore {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         for_tenant!(self, tenant, reading, reads::entries_of(reading, id, from_version, count_max))
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        for_tenant!(self, tenant, reading, reads::entries_at(reading, id, versions))
     }
 
     fn projects<'a>(
@@ -263,7 +281,7 @@ async fn end<T>(moment: Reading<'_>, read: Result<T, Error>) -> Result<T, Error>
 /// An audit under way, and what it found so far.
 #[derive(Default)]
 pub(super) struct Round {
-    place: audit::Place,
+    reached: audit::Reached,
     so_far: Audit,
 }
 
@@ -273,7 +291,7 @@ impl PostgresStore {
         let present = self.shared.signing.as_ref().map(SigningKey::verifying_key);
         let mut round = round.lock().await;
         let mut moment = self.shared.read().await?;
-        let part = audit::part(&mut moment, &mut round.place, present.as_ref(), count_max).await;
+        let part = audit::part(&mut moment, &mut round.reached, present.as_ref(), count_max).await;
         let part = end(moment, part).await?;
         round.so_far.entries += part.entries;
         round.so_far.seals += part.seals;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId, TenantId};
+use baton_domain::lane::Claimant;
 
 use super::room::Ledger;
 use crate::order::{Actor, Aim, Order, Request};
@@ -77,6 +78,26 @@ impl<'a> Step<'a> {
             Cause::Owed(row) => Some(row),
             Cause::Order | Cause::Due => None,
         }
+    }
+
+    /// Who wants to hold something by it.
+    pub(super) fn claimants(&self) -> impl Iterator<Item = &Claimant> {
+        let (next, named) = match &self.goal {
+            Goal::Next(claim) => (Some(&claim.claimant), &[][..]),
+            Goal::Task(_, commands) => (None, &commands[..]),
+            Goal::Birth(..) | Goal::Nothing => (None, &[][..]),
+        };
+        let named = named.iter().filter_map(|command| match command {
+            Command::Claim(claim) => Some(&claim.claimant),
+            Command::Create(_)
+            | Command::Expect(_)
+            | Command::Person(_)
+            | Command::Agent(..)
+            | Command::Supervisor(..)
+            | Command::Verifier(..)
+            | Command::Time(_) => None,
+        });
+        next.into_iter().chain(named)
     }
 
     pub(super) fn is_claim(&self) -> bool {

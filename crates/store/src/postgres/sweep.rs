@@ -12,10 +12,10 @@ use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use super::batch::{self, Answered};
-use super::fault::Fault;
 use super::load::PROJECTS;
 use super::room::Projects;
 use super::step::{Cause, Goal, Step};
+use super::trouble::Trouble;
 use super::wire::{Flush, params};
 use super::{Shared, amnesty};
 use crate::order::{Actor, Committed, Swept};
@@ -76,15 +76,15 @@ pub(super) async fn run(shared: &Shared, count_max: usize) -> Result<Committed, 
         return Err(Error::DiskFull);
     }
     let glance = match look(shared).await {
-        Err(Fault::Lost(_)) => look(shared).await,
+        Err(Trouble::Lost(_)) => look(shared).await,
         glance => glance,
     };
-    let glance = glance.map_err(|fault| fault.told())?;
+    let glance = glance.map_err(|trouble| trouble.told())?;
     let clockwork = Actor::clockwork();
     let mut swept = Swept::default();
-    let owed = owed(shared, count_max).await.map_err(|fault| fault.told())?;
+    let owed = owed(shared, count_max).await.map_err(|trouble| trouble.told())?;
     let share = share_of_due(count_max, owed);
-    let due = due(shared, &glance, share).await.map_err(|fault| fault.told())?;
+    let due = due(shared, &glance, share).await.map_err(|trouble| trouble.told())?;
     let steps: Vec<Step<'_>> = due
         .iter()
         .map(|due| step(shared, &glance, due, Time::Pass, Cause::Due, &clockwork))
@@ -99,16 +99,15 @@ pub(super) async fn run(shared: &Shared, count_max: usize) -> Result<Committed, 
             break;
         }
     }
-    let left = self::owed(shared, 4).await.map_err(|fault| fault.told())?;
-    let left_due = self::due(shared, &glance, 1).await.map_err(|fault| fault.told())?;
+    let left = self::owed(shared, 4).await.map_err(|trouble| trouble.told())?;
+    let left_due = self::due(shared, &glance, 1).await.map_err(|trouble| trouble.told())?;
     swept.more = left > 0 || !left_due.is_empty();
     shared.swept(glance.now);
-    let (position, task, lease) = (None, None, None);
-    Ok(Committed { at: glance.now, position, task, lease, replayed: false, swept })
+    Ok(Committed { swept, ..Committed::of_no_task(glance.now, None) })
 }
 
 /// Watches the time. A silence is ended first, so that nobody loses a lease to it.
-async fn look(shared: &Shared) -> Result<Glance, Fault> {
+async fn look(shared: &Shared) -> Result<Glance, Trouble> {
     for _ in 0..2 {
         let mut lent = shared.writers.get().await?;
         lent.begun();
@@ -135,8 +134,8 @@ async fn look(shared: &Shared) -> Result<Glance, Fault> {
             let name = TenantId::new(row.get::<_, &str>(1));
             let name = name.map_err(|_| "a tenant has no name".to_owned())?;
             glance.names.insert(tenant, name);
-            match shared.known_projects(tenant, version) {
-                Some(projects) => glance.keep(tenant, &projects),
+            match shared.known_records(tenant, version) {
+                Some((projects, _)) => glance.keep(tenant, &projects),
                 None => unknown.push(tenant),
             }
         }
@@ -162,7 +161,7 @@ async fn look(shared: &Shared) -> Result<Glance, Fault> {
         }
         return Ok(glance);
     }
-    Err(Fault::Busy("a silence does not end".into()))
+    Err(Trouble::Busy("a silence does not end".into()))
 }
 
 impl Glance {
@@ -176,7 +175,7 @@ impl Glance {
 }
 
 /// How many reactions are owed, as far as it matters.
-async fn owed(shared: &Shared, count_max: usize) -> Result<usize, Fault> {
+async fn owed(shared: &Shared, count_max: usize) -> Result<usize, Trouble> {
     let mut lent = shared.writers.get().await?;
     lent.begun();
     let bound = int((count_max / 4 + 1) as u64);
@@ -186,7 +185,7 @@ async fn owed(shared: &Shared, count_max: usize) -> Result<usize, Fault> {
 }
 
 /// What is due by now: ended leases first, and tenants take turns.
-async fn due(shared: &Shared, glance: &Glance, count_max: usize) -> Result<Vec<Due>, Fault> {
+async fn due(shared: &Shared, glance: &Glance, count_max: usize) -> Result<Vec<Due>, Trouble> {
     let mut lent = shared.writers.get().await?;
     lent.begun();
     // What was set aside must not hide what is behind it.
@@ -253,9 +252,9 @@ async fn tell(
         lent.begun();
         let rows = lent.query(OWED, params![bound]).await?;
         lent.done();
-        Ok::<_, Fault>(rows)
+        Ok::<_, Trouble>(rows)
     };
-    let rows = rows.await.map_err(|fault| fault.told())?;
+    let rows = rows.await.map_err(|trouble| trouble.told())?;
     let mut steps = vec![];
     for row in rows {
         let reaction: Reaction = parse(row.get(2)).map_err(Error::Internal)?;

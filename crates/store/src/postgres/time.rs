@@ -10,14 +10,14 @@ use crate::clock::boot_millis;
 
 /// Tells the database's time. It was told with every batch; in between this machine's own clock
 /// counts on.
-pub(super) struct Time {
+pub(super) struct DatabaseTime {
     given: Option<Arc<dyn Clock>>,
     /// How far the database's clock is ahead of our count.
     ahead: AtomicI64,
     last: AtomicI64,
 }
 
-impl Time {
+impl DatabaseTime {
     pub(super) fn new(given: Option<Arc<dyn Clock>>) -> Self {
         Self { given, ahead: AtomicI64::new(0), last: AtomicI64::new(0) }
     }
@@ -37,7 +37,7 @@ impl Time {
     }
 }
 
-impl Clock for Time {
+impl Clock for DatabaseTime {
     fn now(&self) -> Timestamp {
         let now = match &self.given {
             Some(given) => given.now(),

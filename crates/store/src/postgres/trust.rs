@@ -3,13 +3,13 @@
 
 use ed25519_dalek::{SigningKey, VerifyingKey};
 
-use super::fault::Fault;
 use super::load::{BEGIN, hash};
 use super::pen::COMMIT;
 use super::reads::Reading;
+use super::trouble::Trouble;
 use super::wire::{Conn, params};
 use crate::chain::{is_vouched, vouch_for};
-use crate::{Error, Verifier};
+use crate::{Error, PepperDigest};
 
 const PEPPER: &str = "INSERT INTO meta (name, bytes) VALUES ('pepper', $1)
     ON CONFLICT (name) DO NOTHING";
@@ -20,7 +20,7 @@ const ADD_KEY: &str = "INSERT INTO seal_keys (key, vouched) VALUES ($1, $2)";
 const VOUCH: &str = "UPDATE seal_keys SET vouched = $2 WHERE key = $1";
 
 /// Whether the database was made with this pepper; a new one is from now on.
-pub(super) async fn knows_pepper(conn: &mut Conn, given: &Verifier) -> Result<bool, Fault> {
+pub(super) async fn knows_pepper(conn: &mut Conn, given: &PepperDigest) -> Result<bool, Trouble> {
     let known = conn.query(KNOWN_PEPPER, vec![]).await?;
     if known.is_empty() {
         conn.query(PEPPER, params![given.0.to_vec()]).await?;
@@ -32,7 +32,7 @@ pub(super) async fn knows_pepper(conn: &mut Conn, given: &Verifier) -> Result<bo
 
 /// Adds the present key to those that may have signed. When it is new, it vouches for all before it:
 /// whoever can write to the database alone cannot add a key of their own.
-pub(super) async fn vouch(conn: &mut Conn, signing: &SigningKey) -> Result<(), Fault> {
+pub(super) async fn vouch(conn: &mut Conn, signing: &SigningKey) -> Result<(), Trouble> {
     let own = signing.verifying_key().to_bytes();
     let mut keys = all(conn.query(KEYS, vec![]).await?)?;
     if keys.contains(&own) {
@@ -52,7 +52,7 @@ pub(super) async fn vouch(conn: &mut Conn, signing: &SigningKey) -> Result<(), F
     conn.query(COMMIT, vec![]).await.map(drop)
 }
 
-fn all(rows: Vec<tokio_postgres::Row>) -> Result<Vec<[u8; 32]>, Fault> {
+fn all(rows: Vec<tokio_postgres::Row>) -> Result<Vec<[u8; 32]>, Trouble> {
     rows.iter().map(|row| hash(row.get(0))).collect()
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn trusted(
 ) -> Result<Vec<[u8; 32]>, Error> {
     let mut trusted = vec![present.to_bytes()];
     for row in reading.query(KEYS, vec![]).await? {
-        let key = hash(row.get(0)).map_err(Fault::read)?;
+        let key = hash(row.get(0)).map_err(Trouble::read)?;
         let vouched: Result<[u8; 64], _> = row.get::<_, &[u8]>(1).try_into();
         if vouched.is_ok_and(|vouched| is_vouched(present, &key, &vouched)) {
             trusted.push(key);

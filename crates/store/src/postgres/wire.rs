@@ -9,7 +9,7 @@ use std::task::Poll;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
-use super::fault::Fault;
+use super::trouble::Trouble;
 
 /// Something to put into a statement.
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
@@ -59,12 +59,12 @@ impl Conn {
 
     /// Sends everything, then waits for everything. The first failure counts: what was sent after it
     /// in the same transaction did not happen, its end included.
-    pub(super) async fn send(&mut self, flush: Flush) -> Result<Answers, Fault> {
+    pub(super) async fn send(&mut self, flush: Flush) -> Result<Answers, Trouble> {
         self.send_kept(&flush).await
     }
 
     /// The same of what may be sent once more, on another connection.
-    pub(super) async fn send_kept(&mut self, flush: &Flush) -> Result<Answers, Fault> {
+    pub(super) async fn send_kept(&mut self, flush: &Flush) -> Result<Answers, Trouble> {
         for (sql, _) in &flush.calls {
             if !self.prepared.contains_key(sql) {
                 let statement = self.client.prepare(sql).await?;
@@ -89,7 +89,7 @@ impl Conn {
         &mut self,
         sql: &'static str,
         params: Vec<Param>,
-    ) -> Result<Vec<Row>, Fault> {
+    ) -> Result<Vec<Row>, Trouble> {
         let mut flush = Flush::default();
         let at = flush.add(sql, params);
         Ok(self.send(flush).await?.rows(at))

@@ -7,9 +7,9 @@ use baton_domain::Refusal;
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
 
-use super::fault::Fault;
 use super::records::find_tenant;
 use super::step::{Step, is_alone};
+use super::trouble::Trouble;
 use super::wire::params;
 use super::{Shared, audit, batch, keys, records, sweep};
 use crate::Error;
@@ -116,7 +116,7 @@ async fn tenant(shared: &Shared, job: &Job) -> Result<i64, Error> {
         let mut lent = shared.writers.get().await?;
         find_tenant(&mut lent, name).await
     };
-    match found.await.map_err(|fault: Fault| fault.told())? {
+    match found.await.map_err(|trouble: Trouble| trouble.told())? {
         Some(tenant) => {
             shared.know_tenant(name, tenant);
             Ok(tenant)
@@ -149,5 +149,5 @@ async fn touch(shared: &Shared, uses: Vec<(KeyId, Timestamp)>) -> Result<(), Err
         lent.done();
         Ok(())
     };
-    touched.await.map_err(|fault: Fault| fault.told())
+    touched.await.map_err(|trouble: Trouble| trouble.told())
 }

@@ -195,6 +195,7 @@ CREATE TABLE requests (
     entry_task  bigint, -- which entry it left, if it left one
     entry       bigint,
     attempt     bigint, -- whose lease was shown
+    run         bigint, -- that it was about
     PRIMARY KEY (tenant, principal, key)
 );
 

@@ -6,7 +6,7 @@ use crate::Error;
 
 /// Why a conversation with the database ended early.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(super) enum Trouble {
     /// Two transactions stood in each other's way and this one was undone: the same again may work.
     Again(String),
     /// Somebody else did meanwhile what a unique row stands for: the same again finds it done.
@@ -21,7 +21,7 @@ pub(super) enum Fault {
     Broken(String),
 }
 
-impl Fault {
+impl Trouble {
     /// What an order is told that was not carried out because of it.
     pub(super) fn told(&self) -> Error {
         match self {
@@ -44,13 +44,13 @@ impl Fault {
     }
 }
 
-impl From<String> for Fault {
+impl From<String> for Trouble {
     fn from(why: String) -> Self {
         Self::Broken(why)
     }
 }
 
-impl From<tokio_postgres::Error> for Fault {
+impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
             return if error.is_closed() || error.code().is_none() {

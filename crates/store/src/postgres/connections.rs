@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Config, NoTls};
 
-use super::fault::{Fault, deepest};
+use super::trouble::{Trouble, deepest};
 use super::wire::Conn;
 
 /// How long a connection may take to come about.
@@ -19,7 +19,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 1_024;
 
 /// Connections that are lent out one by one.
-pub(super) struct Pool {
+pub(super) struct Connections {
     config: Config,
     /// Where connections are driven: whoever asks may be on another runtime, and gone sooner.
     home: Handle,
@@ -30,29 +30,29 @@ pub(super) struct Pool {
 
 /// A connection for as long as it is needed.
 pub(super) struct Lent<'a> {
-    pool: &'a Pool,
+    from: &'a Connections,
     conn: Option<Conn>,
     /// Whether it may be lent again: not in the middle of a transaction.
     clean: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Pool {
+impl Connections {
     pub(super) fn new(config: Config, count_max: usize) -> Self {
         let (permits, home) = (Arc::new(Semaphore::new(count_max)), Handle::current());
         Self { config, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
     }
 
     /// Lends a connection, a new one if none is idle.
-    pub(super) async fn get(&self) -> Result<Lent<'_>, Fault> {
+    pub(super) async fn get(&self) -> Result<Lent<'_>, Trouble> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Fault::Busy("too many wait for a connection".into()));
+            return Err(Trouble::Busy("too many wait for a connection".into()));
         }
         let waits = Waits(&self.waiting);
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         drop(waits);
-        let permit = permit.map_err(|_| Fault::Lost("the store is closed".into()))?;
+        let permit = permit.map_err(|_| Trouble::Lost("the store is closed".into()))?;
         let conn = loop {
             let idle = self.lock().pop();
             match idle {
@@ -61,13 +61,13 @@ impl Pool {
                 None => break self.connect().await?,
             }
         };
-        Ok(Lent { pool: self, conn: Some(conn), clean: true, _permit: permit })
+        Ok(Lent { from: self, conn: Some(conn), clean: true, _permit: permit })
     }
 
-    async fn connect(&self) -> Result<Conn, Fault> {
+    async fn connect(&self) -> Result<Conn, Trouble> {
         let config = self.config.clone();
         let connecting = self.home.spawn(async move { connect(&config).await });
-        connecting.await.unwrap_or_else(|_| Err(Fault::Lost("the store is closed".into())))
+        connecting.await.unwrap_or_else(|_| Err(Trouble::Lost("the store is closed".into())))
     }
 
     /// Lends nothing more.
@@ -120,18 +120,18 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let conn = self.conn.take().filter(|conn| self.clean && !conn.client.is_closed());
         if let Some(conn) = conn
-            && !self.pool.permits.is_closed()
+            && !self.from.permits.is_closed()
         {
-            self.pool.lock().push(conn);
+            self.from.lock().push(conn);
         }
     }
 }
 
 /// Makes a connection and drives it for as long as it lives.
-pub(super) async fn connect(config: &Config) -> Result<Conn, Fault> {
+pub(super) async fn connect(config: &Config) -> Result<Conn, Trouble> {
     let connecting = tokio::time::timeout(CONNECT_WITHIN, config.connect(NoTls));
     let Ok(connected) = connecting.await else {
-        return Err(Fault::Lost("no answer within five seconds".into()));
+        return Err(Trouble::Lost("no answer within five seconds".into()));
     };
     let (client, connection) = connected?;
     tokio::spawn(async move {
