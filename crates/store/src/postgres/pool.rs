@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Config, NoTls};
 
@@ -20,6 +21,8 @@ const WAITING_MAX: usize = 1_024;
 /// Connections that are lent out one by one.
 pub(super) struct Pool {
     config: Config,
+    /// Where connections are driven: whoever asks may be on another runtime, and gone sooner.
+    home: Handle,
     idle: Mutex<Vec<Conn>>,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -36,8 +39,8 @@ pub(super) struct Lent<'a> {
 
 impl Pool {
     pub(super) fn new(config: Config, count_max: usize) -> Self {
-        let permits = Arc::new(Semaphore::new(count_max));
-        Self { config, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
+        let (permits, home) = (Arc::new(Semaphore::new(count_max)), Handle::current());
+        Self { config, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
     }
 
     /// Lends a connection, a new one if none is idle.
@@ -55,10 +58,16 @@ impl Pool {
             match idle {
                 Some(conn) if conn.client.is_closed() => {}
                 Some(conn) => break conn,
-                None => break connect(&self.config).await?,
+                None => break self.connect().await?,
             }
         };
         Ok(Lent { pool: self, conn: Some(conn), clean: true, _permit: permit })
+    }
+
+    async fn connect(&self) -> Result<Conn, Fault> {
+        let config = self.config.clone();
+        let connecting = self.home.spawn(async move { connect(&config).await });
+        connecting.await.unwrap_or_else(|_| Err(Fault::Lost("the store is closed".into())))
     }
 
     /// Lends nothing more.
