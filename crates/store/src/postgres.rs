@@ -7,6 +7,7 @@
 
 mod amnesty;
 mod audit;
+pub mod bare;
 mod batch;
 mod bells;
 mod claims;

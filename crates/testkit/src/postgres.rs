@@ -17,6 +17,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 pub use programs::Programs;
 
@@ -30,6 +33,10 @@ const OWNER: &str = "baton";
 
 /// The number in the name of the socket; there is no network that it could be a port of.
 const PORT: u16 = 5432;
+
+/// How often a server that recovers is looked at, and how many times: a minute is enough for any.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOKS_MAX: u32 = 3_000;
 
 /// What a cluster stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +140,45 @@ impl Database {
     #[must_use]
     pub fn url(&self) -> String {
         url(&self.home, OWNER, &self.name)
+    }
+
+    /// Ends every connection to it, as an administrator does.
+    pub fn end_connections(&self) {
+        self.say(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        );
+    }
+
+    /// Kills a process of the server that is at work for this database, in the middle of a commit if
+    /// one is: the server then ends all others, and recovers. False if none was at work.
+    ///
+    /// # Panics
+    /// If the cluster does not answer.
+    pub fn kill_one_at_work(&self) -> bool {
+        let found = self.say(
+            "SELECT pid FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
+             ORDER BY query ILIKE 'commit%' DESC LIMIT 1",
+        );
+        let found = found.first().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+        // It may have ended meanwhile, which is as good as none.
+        found.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+    }
+
+    /// Waits until the server answers, for it may be recovering.
+    ///
+    /// # Panics
+    /// If it never does.
+    #[expect(clippy::disallowed_methods, reason = "a server that recovers tells nobody of its end")]
+    pub fn wait_until_up(&self) {
+        for _ in 0..LOOKS_MAX {
+            if admin::say(&url(&self.home, ADMIN, &self.name), &["SELECT 1".to_owned()]).is_ok() {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        panic!("the server does not come back");
     }
 
     /// What the server said about this database so far, line by line.

@@ -26,6 +26,8 @@ const ORDERS: u64 = 2_000;
 const ORDERS_IN_A_SOAK: u64 = 100_000;
 /// How often a caller looks at everything anew, to speak of what others made.
 const LOOK_EVERY: u64 = 25;
+/// How far one caller moves the time: all of them together must not make it look like a silence.
+const PASS_MAX: Millis = Millis(250);
 /// How many may work at once in the case about limits.
 const LIMIT: u64 = 3;
 
@@ -73,7 +75,7 @@ async fn ask_anything(world: World, crowd: Arc<Crowd>, seed: u64) {
             }
         }
         match script.next(world.now()) {
-            Step::Pass(length) => world.silence(Millis(length.0 / CALLERS)),
+            Step::Pass(length) => world.silence(length.min(PASS_MAX)),
             Step::Sweep(count_max) => drop(world.sweep_some(count_max).await),
             Step::Order(order) => match world.store().submit((*order).clone()).await {
                 Ok(committed) => script.learn(&order, &committed),

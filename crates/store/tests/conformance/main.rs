@@ -17,6 +17,7 @@ mod pools;
 mod reads;
 mod records;
 mod requests;
+mod restarts;
 mod script;
 mod speech;
 mod sweeps;
@@ -244,3 +245,5 @@ macro_rules! conformance {
 
 conformance!(memory: crate::backend::Memory);
 conformance!(sqlite: crate::backend::Sqlite::fresh());
+conformance!(postgres: crate::backend::Postgres::fresh());
+conformance!(two_servers: crate::backend::Postgres::of_two_servers());
