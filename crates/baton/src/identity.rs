@@ -173,8 +173,9 @@ impl Identity {
     pub fn is_known(&self, bearer: &str) -> bool {
         let Some(shown) = Shown::read(bearer) else { return false };
         let now = self.engine.now();
-        let (known, _) = self.lock().get(&shown.id, now);
-        opens(known.as_deref(), &self.engine.keyring().verifier(&shown), now)
+        let known = self.remembered(&shown.id);
+        let found = known.as_deref().map(|known| &known.found);
+        opens(found, &self.engine.keyring().verifier(&shown), now)
     }
 
     /// Whoever calls over the local socket as the user that runs the server: the operator.

@@ -7,7 +7,6 @@
 //! [`chance`] makes every random choice of a test repeatable from one number. [`tables`] shows
 //! everything that a database file holds.
 //! [`postgres`] makes clusters and databases to throw away.
-//! [`chance`] makes every random choice of a test repeatable from one number.
 
 pub mod chance;
 pub mod child;

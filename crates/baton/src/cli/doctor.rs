@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
-use crate::client::{Failure, Address};
+use crate::client::{Address, Failure};
 use crate::operations;
 use crate::shape::When;
 

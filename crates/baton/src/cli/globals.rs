@@ -14,7 +14,7 @@ use crate::surroundings::{Surroundings, key_file_in, socket_in};
 
 /// The flags, by the names that people type. An argument of an operation that has one of these
 /// names is served by the flag (`project`) or gets another name (everything else).
-pub(super) const LONG: [&str; 15] = [
+pub(super) const LONG: [&str; 16] = [
     "json",
     "jsonl",
     "all",

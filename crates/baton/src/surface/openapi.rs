@@ -153,7 +153,11 @@ fn answer(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String, Va
         add("as_of", as_of, inline(&Position::shape()));
         add("at", "When it was carried out.", inline(&When::shape()));
         let redacted = "How many secrets were masked in what was asked, if any.";
-        add(REDACTED, redacted, inline(&Shape::Number { min: 1, max: u64::from(u32::MAX) }));
+        add(
+            REDACTED,
+            redacted,
+            inline(&Shape::Number { min: 1, max: u64::from(u32::MAX), usual: None }),
+        );
         for (field, doc) in secrets_of(record.name) {
             add(field, doc, json!({ "type": "string" }));
         }

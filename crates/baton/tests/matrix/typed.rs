@@ -68,6 +68,7 @@ fn is_no_word(entry: &Entry, arguments: &Value) -> bool {
         | Shape::List { .. }
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => false,
     };
     fields.iter().any(|field| is_word(&field.shape) && arguments[field.name] == "  ")
