@@ -12,6 +12,7 @@ mod backlog;
 mod bulk;
 mod checkpoint;
 mod event;
+mod heard;
 mod history;
 mod inbox;
 mod key;
@@ -19,7 +20,7 @@ mod pool;
 mod project;
 mod receipt;
 mod run;
-mod said;
+mod saying;
 mod scheduler;
 mod stats;
 mod task;
@@ -102,7 +103,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 
 /// What keys can allow, in order.
 static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
-    let scopes: BTreeSet<_> = all().iter().map(|entry| entry.about.scope()).collect();
+    let scopes: BTreeSet<_> = all().iter().filter_map(|entry| entry.about.scope()).collect();
     scopes.into_iter().collect()
 });
 

@@ -185,7 +185,7 @@ pub trait Store: Send + Sync {
 /// A digest of the pepper, kept with the data: a server with another pepper would hand out claim
 /// secrets that no other server accepts, and is refused at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verifier(pub [u8; 32]);
+pub struct PepperDigest(pub [u8; 32]);
 
 /// Something became claimable, or can be read. A hint: it may be lost, and the asker looks for
 /// itself.

@@ -7,7 +7,7 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Committed, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, PoolRef, When, record};
 use crate::views::PoolView;
@@ -42,17 +42,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "pool",
-        verb: "list",
-        summary: "List limits and pauses",
-        method: Method::Get,
-        path: "/v1/pools",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("pool", "list"),
+        "/v1/pools",
+        &["pool", "limit", "used", "settled", "paused"],
+        "List limits and pauses",
+    );
 
     type Answer = PoolPage;
 
@@ -69,17 +64,13 @@ impl Operation for List {
 }
 
 impl Operation for Set {
-    const ABOUT: About = About {
-        noun: "pool",
-        verb: "set",
-        summary: "Limit how much of something is done at once, or lift the limit",
-        method: Method::Put,
-        path: "/v1/pools/{pool}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("pool", "set"),
+        (Method::Put, "/v1/pools/{pool}"),
+        Hints::SETS,
+        &["pool", "limit", "used", "settled", "paused"],
+        "Limit how much of something is done at once, or lift the limit",
+    );
 
     type Answer = PoolView;
 

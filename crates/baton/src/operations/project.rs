@@ -12,7 +12,7 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Committed, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, Span, When, record};
 use crate::views::{PauseView, ProjectView, StageView};
@@ -89,17 +89,13 @@ record! {
 }
 
 impl Operation for Add {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "add",
-        summary: "Add a project, or change the one of that name",
-        method: Method::Put,
-        path: "/v1/projects/{project}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "add"),
+        (Method::Put, "/v1/projects/{project}"),
+        Hints::SETS,
+        &["id", "root", "stages", "paused"],
+        "Add a project, or change the one of that name",
+    );
 
     type Answer = ProjectView;
 
@@ -112,17 +108,12 @@ impl Operation for Add {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "list",
-        summary: "List projects",
-        method: Method::Get,
-        path: "/v1/projects",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("project", "list"),
+        "/v1/projects",
+        &["id", "root", "stages", "paused"],
+        "List projects",
+    );
 
     type Answer = Projects;
 
@@ -138,17 +129,12 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "show",
-        summary: "Show a project",
-        method: Method::Get,
-        path: "/v1/projects/{project}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("project", "show"),
+        "/v1/projects/{project}",
+        &["id", "root", "stages", "paused"],
+        "Show a project",
+    );
 
     type Answer = ProjectView;
 
@@ -160,17 +146,13 @@ impl Operation for Show {
 }
 
 impl Operation for Pause {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "pause",
-        summary: "Pause a project: none of its runs is claimed",
-        method: Method::Post,
-        path: "/v1/projects/{project}/pause",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "pause"),
+        (Method::Post, "/v1/projects/{project}/pause"),
+        Hints::SETS,
+        &["id", "root", "stages", "paused"],
+        "Pause a project: none of its runs is claimed",
+    );
 
     type Answer = ProjectView;
 
@@ -183,17 +165,13 @@ impl Operation for Pause {
 }
 
 impl Operation for Resume {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "resume",
-        summary: "Let a paused project go on",
-        method: Method::Post,
-        path: "/v1/projects/{project}/resume",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "resume"),
+        (Method::Post, "/v1/projects/{project}/resume"),
+        Hints::SETS,
+        &["id", "root", "stages", "paused"],
+        "Let a paused project go on",
+    );
 
     type Answer = ProjectView;
 
@@ -205,17 +183,13 @@ impl Operation for Resume {
 }
 
 impl Operation for Remove {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "remove",
-        summary: "Forget a project that has no live tasks",
-        method: Method::Delete,
-        path: "/v1/projects/{project}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "remove"),
+        (Method::Delete, "/v1/projects/{project}"),
+        Hints::ENDS,
+        &["id"],
+        "Forget a project that has no live tasks",
+    );
 
     type Answer = Removed;
 

@@ -18,7 +18,7 @@ use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::surroundings::{key_file_in, socket_in};
-use crate::{clockwork, home, operations};
+use crate::{clockwork, home, log, operations};
 
 use super::start::{DISK, Error, Wish};
 use super::{Hosts, Limits, Server, local, socket};
@@ -132,6 +132,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let mut signals = Signals::listen()?;
     let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
+    log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let chance = Arc::new(SystemChance);
     let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));

@@ -254,7 +254,7 @@ impl Store for SqliteStore {
 /// An audit under way, and what it found so far.
 #[derive(Default)]
 pub(super) struct Round {
-    place: audit::Place,
+    place: audit::Reached,
     so_far: Audit,
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Flaws {
     mute: AtomicBool,
     /// Orders that reached the store.
     orders: AtomicUsize,
+    /// Looks for a key.
+    key_reads: AtomicUsize,
 }
 
 impl Flaws {
@@ -70,6 +72,10 @@ impl Flaws {
 
     pub(crate) fn orders(&self) -> usize {
         self.orders.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn key_reads(&self) -> usize {
+        self.key_reads.load(Ordering::Relaxed)
     }
 
     async fn strike(&self) -> Result<(), Error> {
@@ -333,6 +339,7 @@ impl Store for Flawed {
     }
 
     fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        self.flaws.key_reads.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.flaws.strike().await?;
             self.model.key(id).await
