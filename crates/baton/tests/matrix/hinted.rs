@@ -32,9 +32,17 @@ const DESTRUCTIVE: &[&str] = &[
 ];
 
 /// What may do more when it is asked again, though its example cannot show it: by then somebody
-/// holds the run, the question is asked or answered, the run is live, or the name is taken.
-const ONCE_BY_EXAMPLE: &[&str] =
-    &["run claim", "run ask", "run answer", "run retry", "key create", "tenant create"];
+/// holds the run, the question is asked or answered, the run is live, what one of many asked for is
+/// so, or the name is taken.
+const ONCE_BY_EXAMPLE: &[&str] = &[
+    "run claim",
+    "run ask",
+    "run answer",
+    "run retry",
+    "bulk submit",
+    "key create",
+    "tenant create",
+];
 
 /// The example that shows the most.
 fn telling(scene: &Scene, entry: &Entry) -> Example {
