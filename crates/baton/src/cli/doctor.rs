@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
-use crate::client::{Failure, Place};
+use crate::client::{Address, Failure};
 use crate::operations;
 use crate::shape::When;
 
@@ -27,12 +27,12 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     let folder: PathBuf = upkeep::folder(session, asked)?;
     let now = SystemClock::starting_at(Timestamp(0)).now();
     let mut facts = Facts::gather(&folder, session.around, now);
-    match session.globals.place(session.around) {
-        Ok(place) => {
-            facts.plain_beyond = place.is_exposed();
-            facts.place = place.to_string();
-            facts.host = host(&place);
-            facts.told.pid = pid(&place).await;
+    match session.globals.address(session.around) {
+        Ok(address) => {
+            facts.plain_beyond = address.is_exposed();
+            facts.place = address.to_string();
+            facts.host = host(&address);
+            facts.told.pid = pid(&address).await;
             facts.server = ask(session, &mut facts.told).await;
         }
         Err(failure) => facts.server = Server::Nowhere(detail(&failure)),
@@ -59,16 +59,16 @@ fn detail(failure: &Failure) -> String {
 }
 
 /// The host of a server on another machine.
-fn host(place: &Place) -> Option<String> {
-    match place {
-        Place::Tcp { host, .. } if !place.is_local() => Some(host.clone()),
-        Place::Tcp { .. } | Place::Socket(_) => None,
+fn host(address: &Address) -> Option<String> {
+    match address {
+        Address::Tcp { host, .. } if !address.is_local() => Some(host.clone()),
+        Address::Tcp { .. } | Address::Socket(_) => None,
     }
 }
 
 /// Which process listens at a socket.
-async fn pid(place: &Place) -> Option<i32> {
-    let Place::Socket(path) = place else { return None };
+async fn pid(address: &Address) -> Option<i32> {
+    let Address::Socket(path) = address else { return None };
     UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid()
 }
 

@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use crate::operation::{About, Reply};
+use crate::operation::{Declaration, Reply};
 use crate::problem::Problem;
 use crate::shape::Span;
 
@@ -77,7 +77,7 @@ pub fn json(status: StatusCode, body: &serde_json::Value) -> Response<Sent> {
 
 /// What was carried out or read.
 #[must_use]
-pub fn reply(about: &About, mut reply: Reply) -> Response<Sent> {
+pub fn reply(about: &Declaration, mut reply: Reply) -> Response<Sent> {
     for (name, secret) in reply.secrets {
         reply.body[name] = secret.into();
     }

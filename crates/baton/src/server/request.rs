@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
-use crate::operation::{About, Entry, Reply};
+use crate::operation::{Declaration, Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
 use crate::surface;
@@ -93,7 +93,7 @@ impl Answering<'_> {
             }
             Page::OpenApi => {
                 self.session().await?;
-                Ok(answer::json(StatusCode::OK, &surface::openapi()))
+                Ok(answer::json(StatusCode::OK, surface::openapi()))
             }
             Page::Metrics => {
                 let session = self.session().await?;
@@ -203,7 +203,7 @@ impl Answering<'_> {
         opened
     }
 
-    fn envelope(&self, caller: &Caller, about: &About) -> Result<Envelope, Problem> {
+    fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
         let mut envelope = arguments::envelope(&self.head.headers)?;
         // What is missing is told before what is proved.
         envelope.check_key(about)?;

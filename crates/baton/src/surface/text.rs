@@ -69,8 +69,8 @@ fn operation(page: &mut String, entry: &Entry) {
         about.method.word(),
         about.path,
         about.success(),
-        about.scope(),
-        about.speaker.word(),
+        about.needs(),
+        about.audience.word(),
     )
     .expect("a text takes what it is given");
     for field in entry.arguments.fields() {

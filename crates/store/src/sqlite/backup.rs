@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{OpenError, audit, load, migrate, trust};
-use crate::Verifier;
+use crate::PepperDigest;
 use crate::chain::Audit;
 
 mod restoring;
@@ -59,13 +59,13 @@ pub enum Error {
 
 /// What is known of a database without opening it for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct Edition {
     /// Which version of the schema it has.
     pub version: i64,
     /// Which life of it this is.
     pub incarnation: u64,
     /// By which the pepper that belongs to it is known.
-    pub pepper: Option<Verifier>,
+    pub pepper: Option<PepperDigest>,
 }
 
 /// Copies the database of a folder, which may be in use. The copy is opened and walked before it
@@ -135,13 +135,13 @@ pub fn verify(folder: &Path, trusted: Option<&[u8; 32]>) -> Result<Audit, Error>
 }
 
 /// What is known of a folder's database, which may be in use.
-pub fn about(folder: &Path) -> Result<About, Error> {
+pub fn about(folder: &Path) -> Result<Edition, Error> {
     let conn = look(&folder.join("baton.db"), folder)?;
     let version =
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
     let (incarnation, _) = load::names(&conn).map_err(broken)?;
     let pepper = trust::pepper(&conn).map_err(broken)?;
-    Ok(About { version, incarnation, pepper })
+    Ok(Edition { version, incarnation, pepper })
 }
 
 /// Whether a process works in the folder.

@@ -4,10 +4,10 @@
 use ed25519_dalek::{Signature, Signer, SigningKey, Verifier as _, VerifyingKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Verifier;
+use crate::PepperDigest;
 
 /// Whether the database was made with this pepper; a new one is from now on.
-pub(super) fn knows_pepper(conn: &Connection, given: &Verifier) -> rusqlite::Result<bool> {
+pub(super) fn knows_pepper(conn: &Connection, given: &PepperDigest) -> rusqlite::Result<bool> {
     if let Some(known) = pepper(conn)? {
         return Ok(known.0 == given.0);
     }
@@ -17,10 +17,10 @@ pub(super) fn knows_pepper(conn: &Connection, given: &Verifier) -> rusqlite::Res
 }
 
 /// By which the pepper of a database is known, if it has met one.
-pub(super) fn pepper(conn: &Connection) -> rusqlite::Result<Option<Verifier>> {
+pub(super) fn pepper(conn: &Connection) -> rusqlite::Result<Option<PepperDigest>> {
     let sql = "SELECT value FROM meta WHERE name = 'pepper'";
     let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
-    Ok(known.map(Verifier))
+    Ok(known.map(PepperDigest))
 }
 
 fn vouched_bytes(key: &[u8; 32]) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use baton_domain::time::Timestamp;
-use baton_store::Verifier;
+use baton_store::PepperDigest;
 use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
@@ -172,7 +172,7 @@ fn database(folder: &Path) -> (Database, Pepper) {
         return (Database::Absent, Pepper::Unneeded);
     }
     match backup::about(folder) {
-        Ok(backup::About { version, incarnation, pepper: known }) => {
+        Ok(backup::Edition { version, incarnation, pepper: known }) => {
             (Database::Sound { version, incarnation }, pepper(folder, known))
         }
         Err(backup::Error::Open(newer @ OpenError::Newer { .. })) => {
@@ -183,7 +183,7 @@ fn database(folder: &Path) -> (Database, Pepper) {
 }
 
 /// Looks at the pepper. It is never made by looking.
-fn pepper(folder: &Path, known: Option<Verifier>) -> Pepper {
+fn pepper(folder: &Path, known: Option<PepperDigest>) -> Pepper {
     let path = folder.join("pepper");
     let Some(known) = known else { return Pepper::Unneeded };
     if path.symlink_metadata().is_err() {

@@ -11,7 +11,7 @@ use super::Failure;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Address {
     /// On this machine.
     Socket(PathBuf),
     /// At this host and port.
@@ -25,7 +25,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Address {
     /// Reads a URL.
     pub fn of_url(url: &str) -> Result<Self, Failure> {
         let refuse = |rule: &str| -> Failure {
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
