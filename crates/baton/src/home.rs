@@ -1,12 +1,16 @@
 //! Baton's folder: the store, the secrets, and an engine on top of them.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_store::chain::SigningKey;
 use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
 use baton_store::{Clock, PepperDigest, Store};
+use tokio::time::sleep;
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;
@@ -68,6 +72,25 @@ pub fn open(
         secrets,
         incarnation,
     }))
+}
+
+/// How often it is looked whether the folder is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits until the database is no longer where it was opened. It could still be written, by name of
+/// nobody: what is answered then would be lost with the process.
+pub async fn is_gone(folder: &Path) {
+    let path = folder.join("baton.db");
+    let which = || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
+    let Ok(opened) = which() else { return };
+    loop {
+        sleep(LOOK_EVERY).await;
+        match which() {
+            Ok(now) if now == opened => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 /// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
