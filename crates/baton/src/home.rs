@@ -1,5 +1,6 @@
 //! Baton's folder: the store, the secrets, and an engine on top of them.
 
+use std::future::pending;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -63,7 +64,7 @@ pub fn open(
     options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
-    Ok(Engine::new(Parts {
+    let engine = Engine::new(Parts {
         store: Arc::new(store),
         waiters,
         clock,
@@ -71,7 +72,9 @@ pub fn open(
         chance,
         secrets,
         incarnation,
-    }))
+    });
+    Secrets::new(sealing).tell(engine.redactor());
+    Ok(engine)
 }
 
 /// How often it is looked whether the folder is still there.
@@ -82,7 +85,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub async fn is_gone(folder: &Path) {
     let path = folder.join("baton.db");
     let which = || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
-    let Ok(opened) = which() else { return };
+    // A store that keeps its data elsewhere cannot lose them here.
+    let Ok(opened) = which() else { return pending().await };
     loop {
         sleep(LOOK_EVERY).await;
         match which() {

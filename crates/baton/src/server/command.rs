@@ -17,7 +17,7 @@ use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::surroundings::{key_file_in, socket_in};
-use crate::{clockwork, home, operations};
+use crate::{clockwork, home, log, operations};
 
 use super::limits::connections_max;
 use super::signals::Signals;
@@ -169,6 +169,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let listener = listener.map_err(|error| Error::listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::listen(wish.listen, error))?;
     let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
+    log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let chance = Arc::new(SystemChance);
     let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));

@@ -5,6 +5,7 @@ mod backend;
 mod blocks;
 mod claims;
 mod contracts;
+mod crowds;
 mod differential;
 mod dump;
 mod entries;
@@ -16,6 +17,7 @@ mod pools;
 mod reads;
 mod records;
 mod requests;
+mod restarts;
 mod script;
 mod speech;
 mod sweeps;
@@ -28,7 +30,8 @@ use world::World;
 
 /// Runs a case against a fresh store; whatever the case did, the laws hold.
 fn run(backend: impl Backend, case: impl AsyncFnOnce(&World)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("threads are to be had").block_on(async {
         let world = World::begin(backend).await;
         case(&world).await;
@@ -226,6 +229,9 @@ macro_rules! conformance {
                     a_repeated_creation_is_carried_out_once
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
+                crowds:
+                    whatever_many_ask_at_once_the_laws_hold
+                    a_limit_holds_at_every_moment_whoever_claims;
             }
         }
     };
@@ -239,3 +245,5 @@ macro_rules! conformance {
 
 conformance!(memory: crate::backend::Memory);
 conformance!(sqlite: crate::backend::Sqlite::fresh());
+conformance!(postgres: crate::backend::Postgres::fresh());
+conformance!(two_servers: crate::backend::Postgres::of_two_servers());
