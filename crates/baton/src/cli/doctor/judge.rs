@@ -251,9 +251,13 @@ fn admit(facts: &Facts, next: Option<&str>) -> String {
     if let Some(next) = next.filter(|next| next.starts_with("chmod ")) {
         return next.to_owned();
     }
+    if around.key.is_some() {
+        return "unset BATON_KEY".to_owned();
+    }
+    if around.key_file.is_some() {
+        return "unset BATON_KEY_FILE".to_owned();
+    }
     match &facts.host {
-        _ if around.key.is_some() => "unset BATON_KEY".to_owned(),
-        _ if around.key_file.is_some() => "unset BATON_KEY_FILE".to_owned(),
         None => "unset BATON_URL".to_owned(),
         Some(host) => {
             format!("ssh {host} baton key create --name $USER --principal $USER --scopes all")
