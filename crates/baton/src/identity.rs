@@ -168,16 +168,6 @@ impl Identity {
         })
     }
 
-    /// Whether this key was good a moment ago; nothing is looked up.
-    #[must_use]
-    pub fn is_known(&self, bearer: &str) -> bool {
-        let Some(shown) = Shown::read(bearer) else { return false };
-        let now = self.engine.now();
-        let known = self.remembered(&shown.id);
-        let found = known.as_deref().map(|known| &known.found);
-        opens(found, &self.engine.keyring().verifier(&shown), now)
-    }
-
     /// Whoever calls over the local socket as the user that runs the server: the operator.
     #[must_use]
     pub fn local_owner(&self) -> Caller {
