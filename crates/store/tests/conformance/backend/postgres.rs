@@ -14,7 +14,8 @@ use baton_store::chain::{Audit, SigningKey};
 use baton_store::postgres::{Options, PostgresStore};
 use baton_store::{
     Answer, Bell, Clock, Committed, Cursor, Entry, Filter, Health, HistoryKey, KeyFound, KeyRow,
-    List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants, Told,
+    List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants,
+    Told,
 };
 use baton_testkit::postgres::{Cluster, Database};
 use tokio::runtime::Runtime;
@@ -162,6 +163,15 @@ impl Store for Turns {
         self.next().history(tenant, id, after, count_max)
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        self.next().past(tenant, id, which)
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -179,6 +189,15 @@ impl Store for Turns {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         self.next().entries_of(tenant, id, from_version, count_max)
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        self.next().entries_at(tenant, id, versions)
     }
 
     fn projects<'a>(
