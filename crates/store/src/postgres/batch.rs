@@ -120,13 +120,13 @@ async fn once(
         return Err(Ended::Silence);
     }
     let lanes = claims::lanes(shared, lent, waiting).await?;
-    let mut wanted = Wanted::of(shared, &room, steps);
+    let mut wanted = Wanted::of(&room, steps);
     if !wanted.records.is_empty() {
         // Who may work where, and what is limited, must be known before anything else is asked.
         let records = std::mem::take(&mut wanted.records);
         let first = Wanted { records, ..Wanted::default() };
         load::look_again(shared, lent, &mut room, &first).await?;
-        wanted = Wanted::of(shared, &room, steps);
+        wanted = Wanted::of(&room, steps);
     }
     let mut groups = lanes.groups(&room, steps);
     claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);

@@ -258,6 +258,7 @@ fn read_state(
             ledger.records_head = hash(row.get(3))?;
             if let Some(records) = shared.known_records(ledger.key, ledger.records_version) {
                 (ledger.projects, ledger.set) = records;
+                ledger.records_known = true;
             }
         }
     }
@@ -353,10 +354,10 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// What the steps need besides, now that their tasks are known.
-    pub(super) fn of(shared: &Shared, room: &Room, steps: &[Step<'_>]) -> Self {
+    pub(super) fn of(room: &Room, steps: &[Step<'_>]) -> Self {
         let mut wanted = Self::default();
         for (tenant, ledger) in &room.tenants {
-            if shared.known_records(*tenant, ledger.records_version).is_none() {
+            if !ledger.records_known {
                 wanted.records.insert(*tenant);
             }
         }
@@ -462,7 +463,8 @@ pub(super) async fn look_again(
         take_in(room, &part, answers.rows(at))?;
     }
     for tenant in &wanted.records {
-        if let Some(ledger) = room.tenants.get(tenant) {
+        if let Some(ledger) = room.tenants.get_mut(tenant) {
+            ledger.records_known = true;
             let records = (Arc::clone(&ledger.projects), Arc::clone(&ledger.set));
             shared.know_records(*tenant, ledger.records_version, records);
         }

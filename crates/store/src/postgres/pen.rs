@@ -68,25 +68,26 @@ pub(super) const POSITION: &str = "UPDATE tenants
 /// The first entries of their chains in this batch know the link before them.
 const FIRST_ENTRIES: &str = "INSERT INTO events
         (tenant, position, task, version, at, principal, actor, salt, payload, wrote, link)
-    SELECT n.tenant, t.position - n.back, n.task, n.version, t.last_at, n.principal, n.actor,
+    SELECT n.tenant, t.position - n.back, n.task, n.version, n.at, n.principal, n.actor,
         n.salt, n.payload, n.wrote,
-        sha256(n.before || n.first || int8send(t.position - n.back) || int8send(t.last_at)
+        sha256(n.before || n.first || int8send(t.position - n.back) || int8send(n.at)
             || n.second)
     FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::text[], $6::bytea[],
-        $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[])
-        n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second,
+        $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::int8[],
+        $13::bytea[])
+        n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second, at,
            before)
     JOIN tenants t ON t.id = n.tenant";
 /// Those after them find it where it was just written.
 const LATER_ENTRIES: &str = "INSERT INTO events
         (tenant, position, task, version, at, principal, actor, salt, payload, wrote, link)
-    SELECT n.tenant, t.position - n.back, n.task, n.version, t.last_at, n.principal, n.actor,
+    SELECT n.tenant, t.position - n.back, n.task, n.version, n.at, n.principal, n.actor,
         n.salt, n.payload, n.wrote,
-        sha256(e.link || n.first || int8send(t.position - n.back) || int8send(t.last_at)
+        sha256(e.link || n.first || int8send(t.position - n.back) || int8send(n.at)
             || n.second)
     FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::text[], $6::bytea[],
-        $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[])
-        n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second)
+        $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::int8[])
+        n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second, at)
     JOIN tenants t ON t.id = n.tenant
     JOIN events e ON e.tenant = n.tenant AND e.task = n.task AND e.version = n.version - 1";
 const FLOWS: &str = "INSERT INTO flows (tenant, task, project, stage, version, live, lane, probe,
@@ -322,12 +323,14 @@ fn positions(flush: &mut Flush, room: &Room) -> Vec<(i64, usize)> {
     for wave in 0..waves {
         let of_wave: Vec<&NewEntry> =
             room.written.entries.iter().filter(|entry| entry.wave == wave).collect();
-        entries(flush, &of_wave, &counts, wave == 0);
+        entries(flush, &of_wave, &counts, room.now);
     }
     positions
 }
 
-fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>, first: bool) {
+fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>, now: Timestamp) {
+    let first = of_wave.iter().all(|entry| entry.wave == 0);
+    let times: Vec<i64> = of_wave.iter().map(|_| now.0).collect();
     let numbers = |of: fn(&NewEntry) -> i64| of_wave.iter().map(|entry| of(entry)).collect();
     let bytes = |of: fn(&NewEntry) -> Vec<u8>| -> Vec<Vec<u8>> {
         of_wave.iter().map(|entry| of(entry)).collect()
@@ -351,6 +354,7 @@ fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>
         bytes(|entry| entry.wrote.clone()),
         bytes(|entry| entry.parts.0.clone()),
         bytes(|entry| entry.parts.1.clone()),
+        times,
     ];
     if first {
         params.extend(params![bytes(|entry| entry.before.to_vec())]);

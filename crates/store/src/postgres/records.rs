@@ -115,7 +115,7 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
     if room.now.since(room.watched_at) > baton_domain::limits::SILENCE_MAX {
         return Err(Ended::Silence);
     }
-    let wanted = load::Wanted::of(shared, &room, &steps);
+    let wanted = load::Wanted::of(&room, &steps);
     load::look_again(shared, lent, &mut room, &wanted).await?;
     let judged = match room.replay(&steps[0]) {
         Ok(Some(done)) => Ok((done, vec![])),

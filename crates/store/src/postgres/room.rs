@@ -39,6 +39,8 @@ pub(super) struct Ledger {
     pub(super) id: TenantId,
     pub(super) records_version: u64,
     pub(super) records_head: Hash,
+    /// Whether projects and pools are those of this version, rather than not looked at yet.
+    pub(super) records_known: bool,
     pub(super) projects: Arc<Projects>,
     /// Those that somebody has set, or had when the records last changed.
     pub(super) set: Arc<BTreeSet<PoolName>>,
@@ -103,6 +105,7 @@ impl Ledger {
             id,
             records_version: 0,
             records_head: ROOT,
+            records_known: false,
             projects: Arc::default(),
             set: Arc::default(),
             pools: Pools::new(),
