@@ -41,7 +41,11 @@ impl Identity {
     pub fn is_known(&self, bearer: &str) -> bool {
         let Some(shown) = Shown::read(bearer) else { return false };
         let (known, now) = (self.remembered(&shown.id), self.engine.now());
-        opens(known.as_deref(), &self.engine.keyring().verifier(&shown), now)
+        opens(
+            known.as_deref().map(|known| &known.found),
+            &self.engine.keyring().verifier(&shown),
+            now,
+        )
     }
 }
 
