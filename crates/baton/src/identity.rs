@@ -16,14 +16,13 @@ use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::{Actor, Aim, Committed, Error, KeyFound, KeyRow, Order, Page, Request, Tenants};
-use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
 use crate::chance::Chance;
 use crate::engine::Engine;
 use crate::tokens::KeyToken;
 use crate::tokens::key::{Shown, mint_id};
-use cache::{Cache, Known};
+use cache::{Cache, Known, opens};
 use watched::Watched;
 
 pub use force::{ForceGuard, RateLimited};
@@ -44,8 +43,6 @@ pub const OVERLAP: Millis = Millis::hours(24);
 const TENANTS: Scope = Scope::of("tenant", Level::Admin);
 /// How often a key is read again because keys changed while it was read.
 const READS_MAX: usize = 3;
-/// What no secret is recognised by.
-const NOTHING: Verifier = Verifier([0; 32]);
 
 /// Somebody who has proved who it is.
 #[derive(Clone, PartialEq, Eq)]
@@ -400,16 +397,6 @@ impl Draft {
         let KeyWish { name, principal, kind, .. } = wish;
         NewKey { id, name, principal, kind, scopes, by, expires_at, verifier, first }
     }
-}
-
-/// Whether a secret opens a key now. Both secrets of a key are always compared.
-fn opens(found: Option<&KeyFound>, shown: &Verifier, now: Timestamp) -> bool {
-    let credential = found.map(|found| &found.credential);
-    let verifiers = credential.and_then(|there| there.verifiers.as_ref());
-    let current = verifiers.map_or(&NOTHING, |own| &own.current);
-    let former = verifiers.and_then(|own| own.former.as_ref()).map_or(&NOTHING, |own| &own.0);
-    let same = shown.0.ct_eq(&current.0) | shown.0.ct_eq(&former.0);
-    bool::from(same) && credential.is_some_and(|there| there.opened_until(shown, now).is_some())
 }
 
 /// The key that a caller acts with; none for the operator. Anybody else has no say about keys.

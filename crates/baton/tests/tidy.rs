@@ -373,7 +373,7 @@ fn every_crate_is_from_crates_io_under_a_known_licence() {
 fn every_attack_names_tests_that_exist() {
     let sources = files();
     let (_, page) = sources.iter().find(|(path, _)| path == ATTACKS).expect("it is written");
-    let tests = sources.iter().filter(|(path, _)| is_test(path));
+    let tests = sources.iter().filter(|(path, _)| path.ends_with(".rs"));
     let tests: String = tests.map(|(_, source)| source.as_str()).collect();
     let mut offences = Vec::new();
     for attack in ATTACKS_TRIED {
