@@ -35,6 +35,22 @@ const MODULES: &[(&str, &[&str])] = &[
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
     (
+        "mcp",
+        &[
+            "aliases",
+            "call",
+            "chance",
+            "client",
+            "identity",
+            "operation",
+            "operations",
+            "problem",
+            "shape",
+            "surroundings",
+            "views",
+        ],
+    ),
+    (
         "server",
         &[
             "call",
@@ -44,6 +60,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "engine",
             "home",
             "identity",
+            "mcp",
             "operation",
             "operations",
             "problem",
@@ -65,6 +82,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "demo",
+            "mcp",
             "operation",
             "operations",
             "problem",
