@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_domain::command::{Agent, Command, Expect, Person, Proof, Supervisor};
-use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::command::{Command, Expect, Person, Supervisor};
+use baton_domain::ids::{AttemptId, ProjectId, TaskId};
 use baton_domain::project::RecordCommand;
 use baton_domain::run::Run;
 use baton_domain::task::Flow;
@@ -14,9 +14,10 @@ use baton_store::read::LeaseRow;
 use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
 use sha2::{Digest as _, Sha256};
 
+use crate::answered::Answered;
+use crate::declaration::{Audience, Declaration};
 use crate::engine::Engine;
 use crate::identity::{Caller, How, Identity};
-use crate::operation::{About, Answered, Speaker};
 use crate::problem::Problem;
 use crate::shape::RunRef;
 use crate::tokens::Pass;
@@ -42,9 +43,8 @@ pub struct Envelope {
 
 impl Envelope {
     /// Whether a request that changes something says under which key it may be repeated.
-    pub fn check_key(&self, about: &About) -> Result<(), Problem> {
-        let keyless = about.verb == "heartbeat";
-        if about.changes() && !keyless && self.request_key.is_none() {
+    pub fn check_key(&self, about: &Declaration) -> Result<(), Problem> {
+        if about.takes_request_key() && self.request_key.is_none() {
             let detail = "a request that changes something needs an Idempotency-Key";
             return Err(Problem::new("malformed", detail));
         }
@@ -83,7 +83,7 @@ impl Call {
         caller: Caller,
         envelope: Envelope,
         origin: Text<64>,
-        asked: (&About, &serde_json::Value),
+        asked: (&Declaration, &serde_json::Value),
     ) -> Self {
         let (about, arguments) = asked;
         let mut hash = Sha256::new();
@@ -100,31 +100,29 @@ impl Call {
 
     /// A request of the same caller within this one.
     #[must_use]
-    pub fn within(&self, envelope: Envelope, asked: (&About, &serde_json::Value)) -> Self {
+    pub fn within(&self, envelope: Envelope, asked: (&Declaration, &serde_json::Value)) -> Self {
         let (identity, caller) = (Arc::clone(&self.identity), self.caller.clone());
         Self::new(identity, caller, envelope, self.origin.clone(), asked)
     }
 
     /// Whether the caller may ask this, and has said what it takes to.
-    pub fn admit(&self, about: &About) -> Result<(), Problem> {
-        // A leaked key may end itself, whatever else it allows: whoever finds it can do so.
-        let own = about.verb == "revoke-self";
-        if !own && !self.caller.may(&about.scope()) {
-            let detail = format!("the key does not have the scope {}", about.scope());
-            return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
+    pub fn admit(&self, about: &Declaration) -> Result<(), Problem> {
+        if let Some(scope) = about.scope().filter(|scope| !self.caller.may(scope)) {
+            let detail = format!("the key does not have the scope {scope}");
+            return Err(Problem::new("forbidden", detail).with("scope", scope.to_string()));
         }
         let inside = self.envelope.pass.is_some();
-        match (about.speaker, self.caller.kind) {
-            (Speaker::Person, Kind::Agent | Kind::Worker) => {
+        match (about.audience, self.caller.kind) {
+            (Audience::Person, Kind::Agent | Kind::Worker) => {
                 let detail = format!("only a person may say `{} {}`", about.noun, about.verb);
                 return Err(Problem::new("not_for_you", detail));
             }
-            (Speaker::Person, _) if inside => {
+            (Audience::Person, _) if inside => {
                 let detail =
                     "whoever shows a claim token is an agent, and only a person may say this";
                 return Err(Problem::new("not_for_you", detail).next("baton ask \"…\""));
             }
-            (Speaker::Anyone | Speaker::Agent | Speaker::Supervisor | Speaker::Person, _) => {}
+            (Audience::Anyone | Audience::Agent | Audience::Supervisor | Audience::Person, _) => {}
         }
         if self.envelope.if_match.is_some() && !about.takes_version() {
             let detail = "If-Match is for requests that change one task or its run";
@@ -333,43 +331,16 @@ impl Call {
         }
     }
 
-    /// What the agent of an attempt says, with its proof.
-    pub async fn as_agent(
-        &self,
-        run: RunRef,
-        attempt: Option<u32>,
-        says: Agent,
-    ) -> Result<Done, Problem> {
-        self.as_agent_all(run, attempt, vec![says]).await
-    }
-
     /// What the supervisor of an attempt says, or a solo agent of itself.
     pub async fn as_supervisor(
         &self,
         run: RunRef,
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         says: Supervisor,
     ) -> Result<Done, Problem> {
         let (task, command) = self.supervisor_command(run, attempt, says)?;
         // No word on the run: what a late supervisor adds is of an attempt that is over.
         self.on_task(task, vec![command]).await
-    }
-
-    /// A token speaks for one run; what it is shown for must be that run.
-    fn pass_for(&self, task: TaskId) -> Result<Option<&Pass>, Problem> {
-        match &self.envelope.pass {
-            Some(pass) if pass.task != task => Err(Problem::not_found()),
-            other => Ok(other.as_ref()),
-        }
-    }
-
-    /// Without a token the proof is who calls, and which attempt it speaks for.
-    fn proof(&self, attempt: Option<u32>) -> Result<Proof, Problem> {
-        let attempt = attempt.ok_or_else(|| {
-            let detail = "show a claim token, or name the attempt that you hold";
-            Problem::new("malformed", detail).next("export BATON_CLAIM_TOKEN=…")
-        })?;
-        Ok(Proof::Caller { attempt, principal: self.caller.principal.clone() })
     }
 }
 

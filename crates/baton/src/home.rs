@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_store::chain::SigningKey;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
-use baton_store::{Clock, Store, Verifier};
+use baton_store::{Clock, PepperDigest, Store};
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;
@@ -46,7 +46,7 @@ pub fn open(
         return Err(tokens::Error::Missing { path: pepper }.into());
     }
     let secrets = Secrets::open(&pepper, chance.as_ref())?;
-    options.pepper = Some(Verifier(secrets.verifier()));
+    options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
     Ok(Engine::new(Parts {

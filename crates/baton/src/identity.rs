@@ -142,18 +142,19 @@ impl Identity {
         &self.forces
     }
 
-    /// Whoever holds this key.
+    /// Whoever holds this key. Every refusal costs the same, whatever is wrong: one digest, one look
+    /// at what is remembered, one look into the store.
     pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Denied> {
         let shown = Shown::read(bearer).ok_or(Denied::Unauthenticated)?;
-        let known = self.look_up(&shown.id).await.map_err(Denied::Unavailable)?;
         let verifier = self.engine.keyring().verifier(&shown);
-        let now = self.engine.now();
-        let opened = opens(known.as_deref(), &verifier, now);
-        if known.is_some() && !opened {
-            // An unknown id costs a look into the store; a wrong secret must not be told by its haste.
-            drop(self.engine.key(&shown.id).await);
+        let (mut known, now) = (self.remembered(&shown.id), self.engine.now());
+        if !opens(known.as_deref(), &verifier, now) {
+            known = self.read(&shown.id).await.map_err(Denied::Unavailable)?;
+            if !opens(known.as_deref(), &verifier, now) {
+                return Err(Denied::Unauthenticated);
+            }
         }
-        let known = known.filter(|_| opened).ok_or(Denied::Unauthenticated)?;
+        let known = known.ok_or(Denied::Unauthenticated)?;
         self.lock().used(&shown.id, now);
         let key = &known.found.credential.key;
         Ok(Caller {
@@ -300,13 +301,22 @@ impl Identity {
     }
 
     async fn look_up(&self, id: &KeyId) -> Result<Option<Arc<Known>>, Error> {
+        match self.remembered(id) {
+            Some(known) => Ok(Some(known)),
+            None => self.read(id).await,
+        }
+    }
+
+    fn remembered(&self, id: &KeyId) -> Option<Arc<Known>> {
+        self.lock().get(id, self.engine.now()).0
+    }
+
+    /// Reads a key from the store, and remembers it.
+    async fn read(&self, id: &KeyId) -> Result<Option<Arc<Known>>, Error> {
         let mut known = None;
         for _ in 0..READS_MAX {
             let now = self.engine.now();
-            let (fresh, generation) = self.lock().get(id, now);
-            if fresh.is_some() {
-                return Ok(fresh);
-            }
+            let (_, generation) = self.lock().get(id, now);
             known = self.engine.key(id).await?.map(|found| {
                 let scopes = Arc::new(found.credential.key.scopes.clone());
                 Arc::new(Known { found, scopes })

@@ -33,7 +33,7 @@ use desk::{Desk, Refused};
 use mine::Mine;
 use tools::Offer;
 
-pub use tools::Toolset;
+pub use tools::{Toolset, listing};
 
 /// How long lists may be kept by a client: they change with the program alone.
 const LISTS_TTL_MS: u64 = 300_000;
@@ -71,7 +71,7 @@ impl Handler {
     ) -> Result<Value, Refused> {
         check(offer, &arguments)?;
         self.mine.fill(offer, &mut arguments)?;
-        let speaker = self.mine.speaker(&arguments);
+        let speaker = mine::attempt_in(&arguments);
         let answered = self.desk.ask(offer.entry, arguments, None, context).await;
         match &answered {
             Ok(answer) => self.mine.note(offer, answer),

@@ -45,7 +45,7 @@ use seam::Round;
 use writer::{Gauges, Writer};
 
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error, Verifier};
+use crate::{Answer, Bell, Clock, Error, PepperDigest};
 
 /// Fills bytes with chance.
 pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
@@ -74,7 +74,7 @@ pub struct Options {
     /// What seals are signed with; without it nothing is sealed.
     pub signing: Option<SigningKey>,
     /// By which a wrong pepper is known; without it any pepper will do.
-    pub pepper: Option<Verifier>,
+    pub pepper: Option<PepperDigest>,
     /// A file layer of the caller's own, for tests on made-up disks.
     pub vfs: Option<String>,
     /// How much room there is.

@@ -25,10 +25,10 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     let folder: PathBuf = upkeep::folder(session, asked)?;
     let now = SystemClock::starting_at(Timestamp(0)).now();
     let mut facts = Facts::gather(&folder, session.around, now);
-    match session.globals.place(session.around) {
-        Ok(place) => {
-            facts.plain_beyond = !place.is_local();
-            facts.place = place.to_string();
+    match session.globals.address(session.around) {
+        Ok(address) => {
+            facts.plain_beyond = !address.is_local();
+            facts.place = address.to_string();
             facts.server = ask(session).await;
         }
         Err(failure) => facts.server = Server::Silent(detail(&failure)),

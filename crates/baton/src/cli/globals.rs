@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::chance::SystemChance;
-use crate::client::{Client, Failure, KeyFrom, Place};
+use crate::client::{Address, Client, Failure, KeyFrom};
 use crate::problem::Problem;
 use crate::shape::Span;
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
@@ -128,19 +128,19 @@ impl Globals {
     }
 
     /// Where the server is: a flag wins over the environment, both over the usual place.
-    pub(super) fn place(&self, around: &Surroundings) -> Result<Place, Failure> {
+    pub(super) fn address(&self, around: &Surroundings) -> Result<Address, Failure> {
         if let Some(url) = &self.url {
-            return Place::of_url(url);
+            return Address::of_url(url);
         }
         if let Some(path) = &self.socket {
-            return Ok(Place::Socket(path.clone()));
+            return Ok(Address::Socket(path.clone()));
         }
         if let Some(url) = &around.url {
-            return Place::of_url(url);
+            return Address::of_url(url);
         }
         let usual = || around.folder().map(|folder| socket_in(&folder));
         let found = around.socket.clone().or_else(usual);
-        found.map(Place::Socket).ok_or_else(|| {
+        found.map(Address::Socket).ok_or_else(|| {
             let detail = "neither BATON_HOME nor HOME says where the data folder is";
             Problem::new("unreachable", detail).next("export BATON_HOME=~/.baton").into()
         })
@@ -148,25 +148,25 @@ impl Globals {
 
     /// Which key to show. The key of this machine goes to this machine only, and the socket needs
     /// none: it tells who we are.
-    pub(super) fn key(&self, around: &Surroundings, place: &Place) -> KeyFrom {
+    pub(super) fn key(&self, around: &Surroundings, address: &Address) -> KeyFrom {
         let folder = around.folder();
         let usual = folder.as_deref().map(key_file_in).filter(|path| usable(path));
-        match (&self.key_file, &around.key, &around.key_file, place) {
+        match (&self.key_file, &around.key, &around.key_file, address) {
             (Some(path), ..) | (None, None, Some(path), _) => KeyFrom::File(path.clone()),
             (None, Some(key), ..) => KeyFrom::Text(key.clone()),
-            (None, None, None, Place::Tcp { .. }) if place.is_local() => {
+            (None, None, None, Address::Tcp { .. }) if address.is_local() => {
                 usual.map_or(KeyFrom::Nowhere, KeyFrom::File)
             }
-            (None, None, None, Place::Tcp { .. } | Place::Socket(_)) => KeyFrom::Nowhere,
+            (None, None, None, Address::Tcp { .. } | Address::Socket(_)) => KeyFrom::Nowhere,
         }
     }
 
     /// Somebody to ask with.
     pub(super) fn client(&self, around: &Surroundings) -> Result<Client, Failure> {
-        let place = self.place(around)?;
-        let key = self.key(around, &place).read()?;
+        let address = self.address(around)?;
+        let key = self.key(around, &address).read()?;
         let claim_token = around.claim_token.clone();
-        Ok(Client { place, key, claim_token, chance: Arc::new(SystemChance) })
+        Ok(Client { address, key, claim_token, chance: Arc::new(SystemChance) })
     }
 }
 

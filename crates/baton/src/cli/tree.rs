@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::aliases::{ALIASES, Alias};
-use crate::operation::{About, Entry};
+use crate::operation::{Declaration, Entry};
 use crate::operations;
 use crate::shape::{Field, Shape};
 
@@ -108,12 +108,12 @@ fn arguments(entry: &'static Entry, positionals: &[&str], fixed: &[&str]) -> Vec
 }
 
 /// A run need not be named by whoever shows a claim token: it is theirs.
-fn is_needed(about: &About, field: &Field) -> bool {
+fn is_needed(about: &Declaration, field: &Field) -> bool {
     let is_run = field.name == "run" && about.placeholders().any(|name| name == "run");
     field.required && !is_run
 }
 
-fn positional(about: &About, field: &'static Field, last: bool) -> Arg {
+fn positional(about: &Declaration, field: &'static Field, last: bool) -> Arg {
     let shown = field.name.to_uppercase().replace('_', "-");
     let argument = Arg::new(field.name).value_name(shown).help(help(field));
     let argument = if is_needed(about, field) || !last {
@@ -133,7 +133,7 @@ fn positional(about: &About, field: &'static Field, last: bool) -> Arg {
     }
 }
 
-fn option(about: &About, field: &'static Field) -> Arg {
+fn option(about: &Declaration, field: &'static Field) -> Arg {
     let long = long_of(field.name);
     let argument = Arg::new(field.name).long(long).help(help(field));
     let argument =

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::{Asked, Client, Place};
+use super::{Address, Asked, Client};
 
 /// How long a server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -66,15 +66,15 @@ impl Client {
             Lost::Before(nobody.unwrap_or(why))
         };
         let late = |_| Lost::Before("it does not accept a connection".to_owned());
-        match &self.place {
-            Place::Socket(path) => {
+        match &self.address {
+            Address::Socket(path) => {
                 let connecting = timeout(CONNECT_MAX, UnixStream::connect(path));
                 let stream = connecting.await.map_err(late)?.map_err(before)?;
                 let peer = stream.peer_cred().map_err(before)?.uid();
                 check_peer(peer, rustix::process::geteuid().as_raw())?;
                 answered(stream, request).await
             }
-            Place::Tcp { host, port } => {
+            Address::Tcp { host, port } => {
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
                 let connecting = timeout(CONNECT_MAX, TcpStream::connect((bare, *port)));
                 let stream = connecting.await.map_err(late)?.map_err(before)?;
@@ -95,7 +95,7 @@ impl Client {
             headers.insert(name, value);
             Ok(())
         };
-        put("host", &self.place.host(), false)?;
+        put("host", &self.address.host(), false)?;
         if let Some(key) = &self.key {
             put("authorization", &format!("Bearer {}", key.reveal()), true)?;
         }

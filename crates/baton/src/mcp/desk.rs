@@ -13,7 +13,7 @@ use crate::call::{self, Call, Envelope, Patience};
 use crate::chance::Chance;
 use crate::client::{Asked, Client};
 use crate::identity::{Caller, Denied, Identity};
-use crate::operation::{About, Entry, Speaker};
+use crate::operation::{Audience, Declaration, Entry};
 use crate::problem::Problem;
 use crate::shape::Violation;
 
@@ -102,7 +102,7 @@ impl Desk {
         match self {
             Self::Inside(_) => caller(context).is_ok_and(|caller| may_say(&caller, &entry.about)),
             // Whoever comes this way is an agent.
-            Self::Outside(_) => entry.about.speaker != Speaker::Person,
+            Self::Outside(_) => entry.about.audience != Audience::Person,
         }
     }
 
@@ -125,12 +125,13 @@ impl Desk {
     }
 }
 
-fn may_say(caller: &Caller, about: &About) -> bool {
+fn may_say(caller: &Caller, about: &Declaration) -> bool {
     let person = match caller.kind {
         Kind::Person | Kind::Bot | Kind::System => true,
         Kind::Agent | Kind::Worker => false,
     };
-    caller.may(&about.scope()) && (person || about.speaker != Speaker::Person)
+    let allowed = about.scope().is_none_or(|scope| caller.may(&scope));
+    allowed && (person || about.audience != Audience::Person)
 }
 
 /// The door puts the caller beside every request; one without is not served.
@@ -177,7 +178,7 @@ impl Inside {
         let asked = (&entry.about, &arguments);
         let call = Call::new(Arc::clone(&self.identity), caller, envelope, origin, asked);
         let answer = entry.perform(arguments, Arc::new(call));
-        let reply = self.patience.within(entry, over, answer).await?;
+        let reply = self.patience.within(entry.patience(), over, answer).await?;
         // What is shown once stays in the reply: a model must not see it.
         Ok(reply.body)
     }

@@ -111,7 +111,7 @@ fn row(noun: &str, verb: &str) -> &'static Entry {
 }
 
 fn proof(held: &Held) -> Map<String, Value> {
-    object(json!({ "run": held.run.to_string(), "attempt": held.attempt.number }))
+    object(json!({ "run": held.run.to_string(), "attempt": held.attempt.to_string() }))
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -212,8 +212,8 @@ async fn mint(parent: &Client, principal: &str) -> Result<Client, Failure> {
         // The answer to the first try was lost, and a secret is told once.
         return Err(Problem::new("unknown", "a key was made, but not told: try again").into());
     }
-    let (place, chance) = (parent.place.clone(), Arc::clone(&parent.chance));
-    Ok(Client { place, key, claim_token: None, chance })
+    let (address, chance) = (parent.address.clone(), Arc::clone(&parent.chance));
+    Ok(Client { address, key, claim_token: None, chance })
 }
 
 async fn revoke(client: &Client) {

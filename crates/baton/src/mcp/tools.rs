@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::operation::{Entry, Hints, Speaker};
+use crate::operation::{Entry, Hints};
 use crate::operations;
 use crate::shape::{Field, Shape, inline};
 
@@ -105,6 +105,17 @@ impl Toolset {
     }
 }
 
+/// Every tool as `surface.txt` lists it: its name, whether it is offered by default, and whether
+/// programs that hide tools are asked to show it.
+#[must_use]
+pub fn listing() -> Vec<(&'static str, bool, bool)> {
+    let of_run = Toolset::Run.offers().len();
+    let line = |(at, offer): (usize, &'static Offer)| {
+        (offer.tool.name.as_ref(), at < of_run, offer.tool.meta.is_some())
+    };
+    Toolset::All.offers().iter().enumerate().map(line).collect()
+}
+
 impl Offer {
     fn of(entry: &'static Entry) -> Self {
         let takes = takes(entry);
@@ -137,10 +148,7 @@ fn annotations(hints: Hints) -> ToolAnnotations {
 
 fn takes(entry: &Entry) -> Shape {
     let mut shape = entry.arguments.clone();
-    let own = match entry.about.speaker {
-        Speaker::Anyone | Speaker::Agent | Speaker::Supervisor => true,
-        Speaker::Person => false,
-    };
+    let own = entry.about.takes_token();
     if let Shape::Record(record) = &mut shape {
         for field in &mut record.fields {
             tell_mine(field, own);
@@ -155,7 +163,7 @@ fn tell_mine(field: &mut Field, own: bool) {
         field.doc.push_str(" Without it the one that was claimed over this connection.");
     }
     if field.name == "attempt" {
-        "The number of your attempt, 3 of A-128.3, as the claim told it. Needed only where this connection does not know it."
+        "Your attempt, as the claim told it. Needed only where this connection does not know it."
             .clone_into(&mut field.doc);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::call::{Call, Envelope};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Reply, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Method, Operation, Permit, Reply};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
 
@@ -65,14 +65,14 @@ record! {
 }
 
 impl Operation for Submit {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "bulk",
         verb: "submit",
         summary: "Carry out many requests, each with its own answer",
         method: Method::Post,
         path: "/v1/bulk",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
+        permit: Permit::Each,
+        audience: Audience::Anyone,
         hints: Hints { destructive: true, ..Hints::ADDS },
         columns: &["operation", "status"],
     };

@@ -4,9 +4,9 @@ use baton_domain::history::Past;
 use baton_domain::ids::{RunId, TaskId};
 use baton_store::read::PAGE_MAX;
 
-use super::history::{self, Place};
+use super::history::{self, Bookmark};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 use crate::views::CheckpointView;
@@ -18,8 +18,8 @@ record! {
         task: TaskId,
         /// Only of this run of it.
         run: Option<RunId>,
-        /// After this place.
-        after: Option<Place>,
+        /// After this bookmark: the `next` of an earlier answer.
+        after: Option<Bookmark>,
         /// At most so many.
         limit: Option<PageSize>,
     }
@@ -29,7 +29,7 @@ record! {
         /// Oldest first.
         items: Vec<CheckpointView>,
         /// Name it as `after` to go on; absent at the end.
-        next: Option<Place>,
+        next: Option<Bookmark>,
     }
 
     /// Which checkpoint.
@@ -42,17 +42,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "checkpoint",
-        verb: "list",
-        summary: "List the checkpoints of a task",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/checkpoints",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["number", "attempt", "at", "summary"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("checkpoint", "list"),
+        "/v1/tasks/{task}/checkpoints",
+        &["number", "attempt", "at", "summary"],
+        "List the checkpoints of a task",
+    );
 
     type Answer = Checkpoints;
 
@@ -71,17 +66,12 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "checkpoint",
-        verb: "show",
-        summary: "Show a checkpoint",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/checkpoints/{number}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["number", "attempt", "at", "summary"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("checkpoint", "show"),
+        "/v1/tasks/{task}/checkpoints/{number}",
+        &["number", "attempt", "at", "summary"],
+        "Show a checkpoint",
+    );
 
     type Answer = CheckpointView;
 

@@ -4,7 +4,7 @@ use baton_domain::scope::Scope;
 use baton_store::Cursor;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Level, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, Position, record};
 use crate::views::EventView;
@@ -31,17 +31,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "event",
-        verb: "list",
-        summary: "List what happened",
-        method: Method::Get,
-        path: "/v1/events",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["cursor", "at", "actor", "task", "events"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("event", "list"),
+        "/v1/events",
+        &["cursor", "at", "actor", "task", "events"],
+        "List what happened",
+    );
 
     type Answer = Events;
 

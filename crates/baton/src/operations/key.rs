@@ -9,7 +9,7 @@ use baton_store::KeyRow;
 
 use crate::call::Call;
 use crate::identity::{KeyWish, Made};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{PageSize, Span, When, record};
 
@@ -100,14 +100,14 @@ record! {
 }
 
 impl Operation for Create {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "create",
         summary: "Make a key; its secret is shown this once",
         method: Method::Post,
         path: "/v1/keys",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ADDS,
         columns: &["id", "name", "principal", "expires_at"],
     };
@@ -132,17 +132,12 @@ impl Operation for Create {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "key",
-        verb: "list",
-        summary: "List keys",
-        method: Method::Get,
-        path: "/v1/keys",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "name", "principal", "expires_at", "used_at", "revoked_at"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("key", "list"),
+        "/v1/keys",
+        &["id", "name", "principal", "expires_at", "used_at", "revoked_at"],
+        "List keys",
+    );
 
     type Answer = Keys;
 
@@ -156,14 +151,14 @@ impl Operation for List {
 }
 
 impl Operation for Rotate {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "rotate",
         summary: "Exchange the secret of a key; the new one is shown this once",
         method: Method::Post,
         path: "/v1/keys/{key}/rotate",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ADDS,
         columns: &["id", "name", "expires_at"],
     };
@@ -178,14 +173,14 @@ impl Operation for Rotate {
 }
 
 impl Operation for Revoke {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "revoke",
         summary: "Revoke a key and all that were made with it",
         method: Method::Post,
         path: "/v1/keys/{key}/revoke",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id"],
     };
@@ -200,14 +195,14 @@ impl Operation for Revoke {
 }
 
 impl Operation for RevokeSelf {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "revoke-self",
         summary: "Revoke the key that you show, whatever it allows, and all that were made with it",
         method: Method::Post,
         path: "/v1/keys/self/revoke",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
+        permit: Permit::Own,
+        audience: Audience::Anyone,
         hints: Hints::ENDS,
         columns: &["id"],
     };

@@ -3,7 +3,7 @@
 use baton_domain::ids::ProjectId;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::{HealthView, StatsView};
@@ -23,17 +23,12 @@ record! {
 }
 
 impl Operation for Stats {
-    const ABOUT: About = About {
-        noun: "stats",
-        verb: "show",
-        summary: "Count tasks by stage and badge",
-        method: Method::Get,
-        path: "/v1/stats",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["columns", "inbox", "claims_waiting"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("stats", "show"),
+        "/v1/stats",
+        &["columns", "inbox", "claims_waiting"],
+        "Count tasks by stage and badge",
+    );
 
     type Answer = StatsView;
 
@@ -49,17 +44,12 @@ impl Operation for Stats {
 }
 
 impl Operation for Health {
-    const ABOUT: About = About {
-        noun: "health",
-        verb: "show",
-        summary: "Show how Baton is",
-        method: Method::Get,
-        path: "/v1/health",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["green", "troubles", "sweep_age", "overdue"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("health", "show"),
+        "/v1/health",
+        &["green", "troubles", "sweep_age", "overdue"],
+        "Show how Baton is",
+    );
 
     type Answer = HealthView;
 

@@ -14,7 +14,7 @@ use baton_store::read::Column;
 use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
@@ -30,6 +30,9 @@ mod explain;
 mod holds;
 mod steps;
 mod tree;
+
+/// What a person sees first of a task.
+const TASK_COLUMNS: &[&str] = &["id", "badge", "stage", "title"];
 
 record! {
     /// A task to be.
@@ -118,16 +121,16 @@ record! {
 }
 
 impl Operation for Create {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "task",
         verb: "create",
         summary: "Create a task",
         method: Method::Post,
         path: "/v1/tasks",
-        level: Level::Write,
-        speaker: Speaker::Anyone,
+        permit: Permit::Scope(Level::Write),
+        audience: Audience::Anyone,
         hints: Hints::ADDS,
-        columns: &["id", "badge", "stage", "title"],
+        columns: TASK_COLUMNS,
     };
 
     type Answer = TaskView;
@@ -170,17 +173,8 @@ impl Create {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "show",
-        summary: "Show a task",
-        method: Method::Get,
-        path: "/v1/tasks/{task}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration =
+        Declaration::look(("task", "show"), "/v1/tasks/{task}", TASK_COLUMNS, "Show a task");
 
     type Answer = TaskView;
 
@@ -191,17 +185,8 @@ impl Operation for Show {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "list",
-        summary: "List tasks",
-        method: Method::Get,
-        path: "/v1/tasks",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration =
+        Declaration::look(("task", "list"), "/v1/tasks", TASK_COLUMNS, "List tasks");
 
     type Answer = Tasks;
 

@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::mcp::http as mcp;
-use crate::operation::{About, Reply};
+use crate::operation::{Declaration, Reply};
 use crate::problem::Problem;
 use crate::shape::Span;
 
@@ -125,7 +125,7 @@ pub fn json(status: StatusCode, body: &serde_json::Value) -> Response<Sent> {
 
 /// What was carried out or read.
 #[must_use]
-pub fn reply(about: &About, mut reply: Reply) -> Response<Sent> {
+pub fn reply(about: &Declaration, mut reply: Reply) -> Response<Sent> {
     for (name, secret) in reply.secrets {
         reply.body[name] = secret.into();
     }

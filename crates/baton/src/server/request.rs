@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
-use crate::operation::{About, Entry, Reply};
+use crate::operation::{Declaration, Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
 use crate::surface;
@@ -89,7 +89,7 @@ impl Answering<'_> {
             }
             Page::OpenApi => {
                 self.session().await?;
-                Ok(answer::json(StatusCode::OK, &surface::openapi()))
+                Ok(answer::json(StatusCode::OK, surface::openapi()))
             }
             Page::Metrics => {
                 let session = self.session().await?;
@@ -169,7 +169,8 @@ impl Answering<'_> {
             return Ok((answer::handed_over(), None));
         }
         let patience = self.server.limits().patience();
-        let reply = patience.within(entry, session.over(), asking.perform(arguments)).await?;
+        let reply =
+            patience.within(entry.patience(), session.over(), asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
     }
 
@@ -192,7 +193,7 @@ impl Answering<'_> {
         Session::open(self.server.identity(), bearer).await
     }
 
-    fn envelope(&self, caller: &Caller, about: &About) -> Result<Envelope, Problem> {
+    fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
         let mut envelope = arguments::envelope(&self.head.headers)?;
         // What is missing is told before what is proved.
         envelope.check_key(about)?;

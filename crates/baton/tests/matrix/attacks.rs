@@ -1,6 +1,6 @@
 //! Tokens where they are not good: for another run, of a lease that is over, after the end.
 
-use baton::operation::Entry;
+use baton::operation::{Entry, Permit};
 use baton::operations;
 use baton_domain::scope::Level;
 use baton_domain::time::Millis;
@@ -13,7 +13,8 @@ use crate::surfaces::plain;
 /// Everything that a holder says of its run.
 fn words() -> impl Iterator<Item = &'static Entry> {
     table().into_iter().filter(|entry| {
-        entry.about.level == Level::Work && entry.about.placeholders().any(|name| name == "run")
+        entry.about.permit == Permit::Scope(Level::Work)
+            && entry.about.placeholders().any(|name| name == "run")
     })
 }
 
@@ -85,7 +86,7 @@ async fn the_next_holder_is_not_reached_by_the_token_of_the_last() {
     let before = scene.dump().await;
     all_are(codes(&scene, &holding("held"), "R-4.1").await, 409, "lease_lost");
     let entry = operations::find("run", "begin").expect("it is in the table");
-    let named = json!({ "run": "R-4.1", "attempt": 2 });
+    let named = json!({ "run": "R-4.1", "attempt": "A-4.2" });
     let request = scene.signed(&crate::scene::BEA, plain(entry, &named, "named"));
     let answer = scene.world.ask(&request).await;
     assert_eq!(answer.code(), "lease_lost", "an attempt is named by its holder alone");

@@ -1,5 +1,6 @@
 //! Another tenant cannot tell a world in which we are from one in which we are not.
 
+use baton::operation::{Level, Permit};
 use baton::operations;
 use serde_json::Value;
 
@@ -58,7 +59,7 @@ async fn our_ids_are_missing_ones_to_the_last_byte() {
         let one = scene.world.ask(&scene.signed(&EVE, plain(entry, &ours, "eve"))).await;
         let other = scene.world.ask(&scene.signed(&EVE, plain(entry, &missing, "eve"))).await;
         assert_eq!(told(&one), told(&other), "{}", title(entry));
-        let admitted = if entry.about.level == baton_domain::scope::Level::Work {
+        let admitted = if entry.about.permit == Permit::Scope(Level::Work) {
             // Without a token, whoever acts must name its attempt first.
             [400, 404].contains(&one.status)
         } else {

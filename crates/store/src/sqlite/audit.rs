@@ -67,7 +67,7 @@ fn last_seal(conn: &Connection, tenant: i64) -> rusqlite::Result<(u64, Hash)> {
 /// Where an audit is: it goes over everything in parts, each of which sees one moment and holds it
 /// only for as long as the part takes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Reached {
     /// The tenant at hand; those before it are done.
     tenant: i64,
     /// How far its entries were walked; none before the first.
@@ -79,7 +79,7 @@ pub(super) struct Place {
 /// Audits the next entries or rows, at most so many, and moves on.
 pub(super) fn part(
     conn: &Connection,
-    place: &mut Place,
+    reached: &mut Reached,
     trusted: Option<&VerifyingKey>,
     count_max: usize,
 ) -> Result<Audit, Error> {
@@ -88,25 +88,25 @@ pub(super) fn part(
     let trusted = trusted.map(|present| trust::trusted(conn, present)).transpose()?;
     while rest > 0 {
         let tenants = tenants(conn)?.into_iter();
-        let next = tenants.filter(|(key, ..)| *key >= place.tenant).min_by_key(|(key, ..)| *key);
+        let next = tenants.filter(|(key, ..)| *key >= reached.tenant).min_by_key(|(key, ..)| *key);
         let Some((key, name, floor)) = next else {
             audit.ended = true;
-            *place = Place::default();
+            *reached = Reached::default();
             break;
         };
-        if key != place.tenant {
-            *place = Place { tenant: key, ..Place::default() };
+        if key != reached.tenant {
+            *reached = Reached { tenant: key, ..Reached::default() };
         }
         let tenant = Tenant { conn, key, name: &name, floor, trusted: trusted.as_deref() };
-        let walked = match place.row {
-            None => tenant.walk(place, &mut audit, rest)?,
-            Some(_) => tenant.rows(place, rest)?,
+        let walked = match reached.row {
+            None => tenant.walk(reached, &mut audit, rest)?,
+            Some(_) => tenant.rows(reached, rest)?,
         };
         match walked {
             Ok(looked_at) => rest -= looked_at.max(1),
             Err((position, what)) => {
                 audit.fault = Some(Fault { tenant: name, position, what });
-                *place = Place::default();
+                *reached = Reached::default();
                 break;
             }
         }
@@ -117,9 +117,9 @@ pub(super) fn part(
 /// Audits everything at once, as it is at this moment.
 pub(super) fn whole(conn: &Connection, trusted: Option<&[u8; 32]>) -> Result<Audit, Error> {
     let trusted = trusted.and_then(|bytes| VerifyingKey::from_bytes(bytes).ok());
-    let (mut place, mut audit) = (Place::default(), Audit::default());
+    let (mut reached, mut audit) = (Reached::default(), Audit::default());
     while !audit.ended && audit.fault.is_none() {
-        let next = part(conn, &mut place, trusted.as_ref(), usize::MAX >> 1)?;
+        let next = part(conn, &mut reached, trusted.as_ref(), usize::MAX >> 1)?;
         audit = Audit {
             entries: audit.entries + next.entries,
             seals: audit.seals + next.seals,
@@ -143,8 +143,8 @@ struct Tenant<'a> {
 }
 
 impl Tenant<'_> {
-    fn walk(&self, place: &mut Place, audit: &mut Audit, count: i64) -> Result<Walked, Error> {
-        let mut walk = match place.walk.take() {
+    fn walk(&self, reached: &mut Reached, audit: &mut Audit, count: i64) -> Result<Walked, Error> {
+        let mut walk = match reached.walk.take() {
             Some(walk) => walk,
             None => self.begin()?,
         };
@@ -174,9 +174,9 @@ impl Tenant<'_> {
             if let Some(seal) = seals.peek() {
                 return Ok(Err((seal.up_to, "the tail that this seal covers is missing")));
             }
-            place.row = Some((0, 0));
+            reached.row = Some((0, 0));
         }
-        place.walk = Some(walk);
+        reached.walk = Some(walk);
         Ok(Ok(looked_at))
     }
 
@@ -331,10 +331,10 @@ impl Tenant<'_> {
     }
 
     /// Every row hangs on a chain, unless its entry is no longer kept.
-    fn rows(&self, place: &mut Place, count: i64) -> Result<Walked, Error> {
-        let (at, after) = place.row.unwrap_or((0, 0));
+    fn rows(&self, reached: &mut Reached, count: i64) -> Result<Walked, Error> {
+        let (at, after) = reached.row.unwrap_or((0, 0));
         let Some((table, by)) = TABLES.get(at) else {
-            *place = Place { tenant: self.key + 1, ..Place::default() };
+            *reached = Reached { tenant: self.key + 1, ..Reached::default() };
             return Ok(Ok(0));
         };
         let sql = format!(
@@ -352,7 +352,7 @@ impl Tenant<'_> {
                 return Ok(Err((0, "a row hangs on no chain")));
             }
         }
-        place.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
+        reached.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
         Ok(Ok(looked_at))
     }
 }

@@ -53,7 +53,7 @@ pub enum Error {
 
 /// What is known of a database without opening it for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct Edition {
     /// Which version of the schema it has.
     pub version: i64,
     /// Which life of it this is.
@@ -165,12 +165,12 @@ pub fn verify(folder: &Path, trusted: Option<&[u8; 32]>) -> Result<Audit, Error>
 }
 
 /// What is known of a folder's database, which may be in use.
-pub fn about(folder: &Path) -> Result<About, Error> {
+pub fn about(folder: &Path) -> Result<Edition, Error> {
     let conn = look(&folder.join("baton.db"), folder)?;
     let version =
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
     let (incarnation, _) = load::names(&conn).map_err(broken)?;
-    Ok(About { version, incarnation })
+    Ok(Edition { version, incarnation })
 }
 
 /// Whether a process works in the folder.

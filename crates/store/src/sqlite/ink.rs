@@ -12,7 +12,7 @@ use super::orders::{Desk, Fail, Found};
 use super::pen::{NewEntry, json};
 use crate::Freed;
 use crate::chain::{Hash, ROOT, Rows};
-use crate::order::{Actor, Committed, Swept};
+use crate::order::{Actor, Committed};
 use crate::read::About;
 use crate::ruling::Ruling;
 
@@ -28,12 +28,11 @@ impl Desk {
     ) -> Result<Committed, Fail> {
         let flow = Arc::new(ruling.task.flow.clone());
         let mut committed = Committed {
-            at: now,
-            position: None,
             task: Some(Arc::clone(&flow)),
             lease: ruling.lease.clone(),
-            replayed: false,
-            swept: Swept::default(),
+            run: ruling.run,
+            brief: ruling.task.brief.clone(),
+            ..Committed::of_no_task(now, None)
         };
         if ruling.is_nothing() {
             return Ok(committed);

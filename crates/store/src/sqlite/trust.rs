@@ -4,10 +4,10 @@
 use ed25519_dalek::{Signature, Signer, SigningKey, Verifier as _, VerifyingKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Verifier;
+use crate::PepperDigest;
 
 /// Whether the database was made with this pepper; a new one is from now on.
-pub(super) fn knows_pepper(conn: &Connection, given: &Verifier) -> rusqlite::Result<bool> {
+pub(super) fn knows_pepper(conn: &Connection, given: &PepperDigest) -> rusqlite::Result<bool> {
     let sql = "SELECT value FROM meta WHERE name = 'pepper'";
     let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
     if let Some(known) = known {

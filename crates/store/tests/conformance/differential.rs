@@ -30,13 +30,15 @@ struct Pair {
     seed: u64,
 }
 
-/// What a store answered, as text. Of several attempts that a full holder has, any may be named.
+/// What a store answered, as text. Of several attempts that a full holder has, any may be named; the
+/// brief is told only by a store that had it at hand.
 fn told(answer: &Result<Committed, Error>) -> String {
     match answer {
         Err(Error::Refused(Refusal::HolderFull { pool, held })) => {
             format!("{pool} is full, holding: {}", held.is_some())
         }
-        Ok(_) | Err(_) => format!("{answer:?}"),
+        Ok(committed) => format!("{:?}", Committed { brief: None, ..committed.clone() }),
+        Err(_) => format!("{answer:?}"),
     }
 }
 

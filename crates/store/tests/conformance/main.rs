@@ -67,6 +67,8 @@ macro_rules! conformance {
                     a_repeated_request_gets_the_same_answer
                     what_a_request_was_for_is_told_to_whoever_asked_it
                     a_repeated_request_shows_the_task_as_it_is_now
+                    a_repeated_request_is_told_of_its_own_run
+                    a_repeated_pause_is_answered_although_its_time_is_over
                     a_key_used_for_something_else_is_refused
                     a_key_belongs_to_one_principal_and_one_tenant
                     a_refused_order_does_not_burn_its_key
@@ -194,6 +196,8 @@ macro_rules! conformance {
                     runs_are_listed_live_and_finished
                     a_run_is_shown_with_its_attempts_and_checkpoints
                     a_history_of_any_length_comes_in_pages
+                    a_row_of_a_history_is_found_by_its_number
+                    entries_of_a_task_are_found_by_their_versions
                     counts_tell_what_is_where
                     projects_and_pools_come_in_pages
                     whoever_reads_a_task_can_follow_from_there

@@ -12,7 +12,7 @@ use baton_store::order::Kind;
 use super::handoff;
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::problem::Problem;
 use crate::shape::{Span, When, record};
 use crate::views::{HandoffView, LeaseView, RunView, TaskView};
@@ -58,17 +58,13 @@ record! {
 }
 
 impl Operation for Claim {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "claim",
-        summary: "Take the next run that you may work on",
-        method: Method::Post,
-        path: "/v1/runs/claim",
-        level: Level::Work,
-        speaker: Speaker::Anyone,
-        hints: Hints::ADDS,
-        columns: &["task", "run", "attempt", "lease"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Anyone,
+        ("claim", "/v1/runs/claim"),
+        Hints::ADDS,
+        &["task", "run", "attempt", "lease"],
+        "Take the next run that you may work on",
+    );
 
     type Answer = ClaimedView;
 

@@ -4,7 +4,7 @@ use baton_domain::command::Person;
 use baton_domain::text::{Code, Reason};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{RunRef, Span, record};
 use crate::views::RunView;
@@ -30,14 +30,14 @@ record! {
 }
 
 impl Operation for ForceRelease {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "run",
         verb: "force-release",
         summary: "Take a run from its holder, so that another may go on",
         method: Method::Post,
         path: "/v1/runs/{run}/force-release",
-        level: Level::Force,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Force),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id", "state"],
     };
@@ -50,14 +50,14 @@ impl Operation for ForceRelease {
 }
 
 impl Operation for ForceFail {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "run",
         verb: "force-fail",
         summary: "End a run as failed, whoever holds it",
         method: Method::Post,
         path: "/v1/runs/{run}/force-fail",
-        level: Level::Force,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Force),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id", "state", "code"],
     };

@@ -13,7 +13,7 @@ use baton_store::{Entry, Filter, TaskRow};
 
 use super::words;
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::operations::recent::Recent;
 use crate::problem::Problem;
 use crate::shape::choices::Word as _;
@@ -34,17 +34,12 @@ record! {
 }
 
 impl Operation for Handoff {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "handoff",
-        summary: "Read what the next holder of a run gets",
-        method: Method::Get,
-        path: "/v1/runs/{run}/handoff",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["text"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("run", "handoff"),
+        "/v1/runs/{run}/handoff",
+        &["text"],
+        "Read what the next holder of a run gets",
+    );
 
     type Answer = HandoffView;
 

@@ -11,7 +11,7 @@ use baton_domain::text::{Body, Title};
 
 use super::claim::{self, ClaimedView};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::problem::Problem;
 use crate::shape::{Span, Violation, record};
 use crate::views::{ContractLine, PolicyView};
@@ -50,17 +50,13 @@ record! {
 }
 
 impl Operation for Start {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "start",
-        summary: "Start work on a goal of your own: a task, its run and its lease at once",
-        method: Method::Post,
-        path: "/v1/runs/start",
-        level: Level::Work,
-        speaker: Speaker::Anyone,
-        hints: Hints::ADDS,
-        columns: &["task", "run", "attempt", "lease"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Anyone,
+        ("start", "/v1/runs/start"),
+        Hints::ADDS,
+        &["task", "run", "attempt", "lease"],
+        "Start work on a goal of your own: a task, its run and its lease at once",
+    );
 
     type Answer = ClaimedView;
 

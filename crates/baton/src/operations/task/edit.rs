@@ -8,7 +8,7 @@ use baton_domain::task::Priority;
 use baton_domain::text::{Body, Title};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
@@ -40,17 +40,13 @@ record! {
 }
 
 impl Operation for Edit {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "edit",
-        summary: "Change what a task is",
-        method: Method::Patch,
-        path: "/v1/tasks/{task}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints { destructive: true, ..Hints::SETS },
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("task", "edit"),
+        (Method::Patch, "/v1/tasks/{task}"),
+        Hints { destructive: true, ..Hints::SETS },
+        super::TASK_COLUMNS,
+        "Change what a task is",
+    );
 
     type Answer = TaskView;
 

@@ -10,7 +10,7 @@ use baton_store::Told;
 use baton_store::read::LeaseRow;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::operations::{pool, project};
 use crate::problem::Problem;
 use crate::shape::record;
@@ -35,17 +35,12 @@ record! {
 }
 
 impl Operation for Explain {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "explain",
-        summary: "Tell why a task is not moving, and what would help",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/explain",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["code", "sentence", "since", "command"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("task", "explain"),
+        "/v1/tasks/{task}/explain",
+        &["code", "sentence", "since", "command"],
+        "Tell why a task is not moving, and what would help",
+    );
 
     type Answer = Explanation;
 

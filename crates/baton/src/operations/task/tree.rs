@@ -10,7 +10,7 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Filter, TaskRow};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::stage_word;
@@ -56,17 +56,12 @@ record! {
 }
 
 impl Operation for Tree {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "tree",
-        summary: "Show a task with everything below it",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/tree",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "depth", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("task", "tree"),
+        "/v1/tasks/{task}/tree",
+        &["id", "depth", "badge", "stage", "title"],
+        "Show a task with everything below it",
+    );
 
     type Answer = TreeView;
 

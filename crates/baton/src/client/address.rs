@@ -11,7 +11,7 @@ use super::Failure;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Address {
     /// On this machine.
     Socket(PathBuf),
     /// At this host and port.
@@ -23,7 +23,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Address {
     /// Reads a URL. There is no TLS in here: beyond this machine a tunnel or a proxy must bring it.
     pub fn of_url(url: &str) -> Result<Self, Failure> {
         let refuse = |rule: &str| -> Failure {
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
