@@ -30,6 +30,7 @@ pub use force::{ForceGuard, RateLimited};
 pub use scopes::{Preset, grant};
 
 mod cache;
+mod ending;
 mod force;
 mod scopes;
 mod watched;
@@ -165,6 +166,15 @@ impl Identity {
             key: Some(shown.id),
             shown: Some(verifier),
         })
+    }
+
+    /// Whether this key was good a moment ago; nothing is looked up.
+    #[must_use]
+    pub fn is_known(&self, bearer: &str) -> bool {
+        let Some(shown) = Shown::read(bearer) else { return false };
+        let now = self.engine.now();
+        let (known, _) = self.lock().get(&shown.id, now);
+        opens(known.as_deref(), &self.engine.keyring().verifier(&shown), now)
     }
 
     /// Whoever calls over the local socket as the user that runs the server: the operator.

@@ -23,7 +23,7 @@ impl Patience {
     pub async fn within(
         &self,
         (about, waits): (&Declaration, bool),
-        over: impl Future<Output = Problem>,
+        (over, hung_up): (impl Future<Output = Problem>, impl Future<Output = ()>),
         answer: impl Future<Output = Result<Reply, Problem>>,
     ) -> Result<Reply, Problem> {
         let bound = if waits { self.waiting } else { self.total };
@@ -40,6 +40,7 @@ impl Patience {
                 Ok(answer) => answer,
                 Err(_) => Err(gave_up("it took too long")),
             },
+            () = hung_up => Err(gave_up("the caller closed its side while it waited")),
             problem = over => Err(if about.changes() {
                 gave_up("the key was revoked or has expired meanwhile")
             } else {

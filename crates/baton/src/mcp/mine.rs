@@ -34,17 +34,9 @@ pub struct Held {
 pub struct Mine {
     held: Mutex<Vec<Held>>,
     changed: Notify,
-    /// A claim token says which run is meant; nothing need be remembered.
-    by_token: bool,
 }
 
 impl Mine {
-    /// For a connection that speaks for one attempt, by its token.
-    #[must_use]
-    pub fn of_token() -> Self {
-        Self { by_token: true, ..Self::default() }
-    }
-
     /// Waits until something was claimed or forgotten.
     pub async fn changed(&self) {
         self.changed.notified().await;
@@ -56,13 +48,18 @@ impl Mine {
         self.lock().clone()
     }
 
-    /// Says which run and attempt are meant where the caller did not.
-    pub fn fill(&self, offer: &Offer, arguments: &mut Map<String, Value>) -> Result<(), Refused> {
+    /// Says which run and attempt are meant where the caller did not. A claim token says it, too.
+    pub fn fill(
+        &self,
+        offer: &Offer,
+        arguments: &mut Map<String, Value>,
+        has_token: bool,
+    ) -> Result<(), Refused> {
         if !offer.has_mine() {
             return Ok(());
         }
         let named = arguments.get("run").and_then(Value::as_str).map(str::parse::<RunRef>);
-        if self.by_token {
+        if has_token {
             arguments.entry("run").or_insert_with(|| "mine".into());
             return Ok(());
         }
@@ -109,7 +106,7 @@ impl Mine {
     fn add(&self, claimed: Held) {
         let mut held = self.lock();
         held.retain(|one| one.run.task != claimed.run.task);
-        if held.len() < HELD_MAX && !self.by_token {
+        if held.len() < HELD_MAX {
             held.push(claimed);
         }
         self.changed.notify_one();

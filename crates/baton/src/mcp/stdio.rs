@@ -39,7 +39,7 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 /// Serves until stdin ends or somebody asks it to stop.
 pub async fn run(client: Client, toolset: Toolset) -> Result<u8, Failure> {
     let agent = Agent::begin(client).await?;
-    let mine = Arc::new(if agent.speaks_by_token() { Mine::of_token() } else { Mine::default() });
+    let mine = Arc::<Mine>::default();
     let desk = Desk::Outside(Arc::clone(&agent.desk));
     let handler = Handler::new(desk, toolset, Arc::clone(&mine));
     let (read, write) = stdio_pipes();
@@ -156,10 +156,6 @@ impl Agent {
             }
             Err(failure) => Err(failure),
         }
-    }
-
-    fn speaks_by_token(&self) -> bool {
-        self.desk.client().claim_token.is_some()
     }
 
     /// Mints the next key before the last one ends.

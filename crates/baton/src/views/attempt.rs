@@ -10,6 +10,7 @@ use baton_domain::ids::{AttemptId, Digest, Label, LineId, PrincipalId, RunId, Ta
 use baton_domain::run::{Certainty, Death, Held, Mode, Outcome, Purpose};
 use baton_domain::text::{Cursor, Line, Reason, Summary};
 
+use crate::shape::choices::Word as _;
 use crate::shape::{When, record};
 
 record! {
@@ -100,16 +101,7 @@ record! {
 
 /// One word for how an attempt ended.
 pub(super) fn outcome_word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed { .. } => "completed",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Blocked { .. } => "blocked",
-        Outcome::Released { .. } => "released",
-        Outcome::TimedOut { .. } => "timed_out",
-        Outcome::Lost => "lost",
-        Outcome::Cancelled => "cancelled",
-        Outcome::EndedWithoutResult => "ended_without_result",
-    }
+    outcome.ended().word()
 }
 
 impl AttemptView {

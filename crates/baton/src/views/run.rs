@@ -81,10 +81,12 @@ record! {
         text: Option<Message>,
     }
 
-    /// An answer of a person.
+    /// The last word of a person to whoever holds the run.
     pub struct AnswerView {
         /// How far it got.
         mark: Mark,
+        /// Whether it is leave to go on, and not the answer to a question.
+        unblock: bool,
         /// The answer, where runs are shown one by one.
         text: Option<Message>,
         /// Who gave it.
@@ -263,7 +265,7 @@ impl RunView {
 
 impl AnswerView {
     fn bare(mark: Mark) -> Self {
-        Self { mark, text: None, by: None, at: None }
+        Self { mark, unblock: false, text: None, by: None, at: None }
     }
 }
 

@@ -35,7 +35,7 @@ impl Server {
     /// Starts the server and does not wait for anything.
     pub fn spawn(folder: &Path, address: &str) -> Child {
         Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["serve", "--json", "--listen", address, "--data"])
+            .args(["serve", "--json", "--listen", address, "--key-rate", "0", "--data"])
             .arg(folder)
             .arg("--socket")
             .arg(folder.join("run").join("baton.sock"))
