@@ -72,6 +72,12 @@ impl Entry {
         is_place(self.arguments.field("after")) && is_place(of.field("cursor"))
     }
 
+    /// What it is, and whether a caller may ask it to wait.
+    #[must_use]
+    pub fn patience(&self) -> (&Declaration, bool) {
+        (&self.about, self.arguments.field("wait").is_some())
+    }
+
     /// Does it. Everything that can be told without a look at the store is told first.
     pub async fn perform(&self, mut arguments: Value, call: Arc<Call>) -> Result<Reply, Problem> {
         call.admit(&self.about)?;

@@ -20,8 +20,10 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
+use crate::mcp::http::Endpoint;
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
@@ -75,6 +77,7 @@ pub struct Server {
     gauge: Gauge,
     stage: watch::Sender<Stage>,
     trouble: Notify,
+    endpoint: Endpoint,
 }
 
 /// How far the server is on its way out.
@@ -124,7 +127,11 @@ impl Server {
         hosts: Hosts,
         limits: Limits,
     ) -> Arc<Self> {
+        let chance = Arc::new(SystemChance);
+        let endpoint =
+            Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);
         Arc::new(Self {
+            endpoint,
             engine,
             identity,
             hosts,
@@ -197,6 +204,7 @@ impl Server {
         self.engine.drain();
         sleep(self.limits.linger).await;
         self.stage.send_replace(Stage::Closing);
+        self.endpoint.stop();
         let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
         let gone = async {
             tokio::join!(self.slots.acquire_many(all), self.socket_slots.acquire_many(all))
@@ -255,6 +263,10 @@ impl Server {
 
     fn identity(&self) -> &Arc<Identity> {
         &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     fn limits(&self) -> &Limits {

@@ -52,7 +52,24 @@ const MODULES: &[(&str, &[&str])] = &[
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
     ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
-    ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
+    ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
+    (
+        "mcp",
+        &[
+            "aliases",
+            "call",
+            "chance",
+            "client",
+            "identity",
+            "operation",
+            "operations",
+            "problem",
+            "shape",
+            "surroundings",
+            "tokens",
+            "views",
+        ],
+    ),
     (
         "server",
         &[
@@ -64,6 +81,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "home",
             "identity",
             "log",
+            "mcp",
             "operation",
             "operations",
             "problem",
@@ -87,6 +105,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "demo",
             "home",
             "identity",
+            "mcp",
             "operation",
             "operations",
             "problem",
@@ -157,6 +176,14 @@ fn only_the_store_names_a_database() {
         }
     }
     none(offences);
+}
+
+#[test]
+fn only_one_module_knows_the_sdk_of_mcp() {
+    let elsewhere = |path: &str| !path.starts_with("crates/baton/src/mcp");
+    let names = |source: &str| source.contains("rmcp::");
+    let found = files().into_iter().filter(|(path, source)| elsewhere(path) && names(source));
+    none(found.map(|(path, _)| format!("{path} names the SDK of MCP")).collect::<Vec<_>>());
 }
 
 #[test]

@@ -84,6 +84,7 @@ pub fn command() -> Command {
         .args(rates())
         .arg(flag("stop-with-stdin").help("Stop when standard input ends, like whoever started it"))
         .arg(flag("json").help("Say in one line of JSON that it is ready"))
+        .arg(flag("conformance-fixtures").hide(true))
 }
 
 fn certificate() -> [Arg; 2] {
@@ -143,6 +144,7 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
         },
         with_stdin: matches.get_flag("stop-with-stdin"),
         json: matches.get_flag("json"),
+        fixtures: matches.get_flag("conformance-fixtures"),
     };
     match serve(&wish).await {
         Ok(code) => code,
@@ -183,8 +185,13 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
     let (rates, behind_proxy) = (wish.rates, wish.behind_proxy);
-    let connections_max = connections_max();
-    let limits = Limits { rates, behind_proxy, connections_max, ..Limits::default() };
+    let limits = Limits {
+        rates,
+        behind_proxy,
+        connections_max: connections_max(),
+        fixtures: wish.fixtures,
+        ..Limits::default()
+    };
     let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));

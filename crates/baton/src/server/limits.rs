@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::rates::Rates;
+use crate::call::Patience;
 
 /// Bytes of a request body: artifacts go another way.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -74,6 +75,16 @@ pub struct Limits {
     pub linger: Duration,
     /// How long requests in flight may take to finish after that.
     pub drain: Duration,
+    /// Whether `/mcp` serves what the conformance suite asks for, too.
+    pub fixtures: bool,
+}
+
+impl Limits {
+    /// How long an answer may take.
+    #[must_use]
+    pub fn patience(&self) -> Patience {
+        Patience { total: self.total, waiting: self.waiting }
+    }
 }
 
 /// Descriptors that a server needs besides its connections: the database, its log and its readers,
@@ -121,6 +132,7 @@ impl Default for Limits {
             farewell: Duration::from_secs(5),
             linger: Duration::from_secs(1),
             drain: Duration::from_secs(20),
+            fixtures: false,
         }
     }
 }

@@ -29,7 +29,7 @@ async fn stands(fresh: Fresh) -> Vec<(Way, Stand)> {
 async fn ask(stands: &[(Way, Stand)], at: usize) -> Vec<(Way, Said)> {
     let (entry, request) = (table()[at], format!("request-of-{at}"));
     let mut all = vec![];
-    for (way, stand) in stands {
+    for (way, stand) in stands.iter().filter(|(way, _)| way.offers(entry)) {
         let asked = example(&stand.scene, entry);
         let mut said = stand.ask(*way, &asked.who, entry, &asked.arguments, &request).await;
         without_origin(&mut said.body);
@@ -63,7 +63,7 @@ async fn every_operation_answers_the_same_on_every_surface(fresh: Fresh) {
         let (_, first) = &said[0];
         assert!(first.granted, "{title}: {}", first.body);
         for (way, other) in &said[1..] {
-            assert_eq!(other, first, "{title} {way:?}");
+            assert_eq!(*other, way.told(first), "{title} {way:?}");
         }
     }
 }
@@ -147,9 +147,9 @@ async fn every_operation_refuses_the_same_on_every_surface(fresh: Fresh) {
                 assert!(!entry.about.changes(), "{told} was granted: {}", first.body);
                 continue;
             }
-            for way in &WAYS[1..] {
+            for way in WAYS[1..].iter().filter(|way| way.offers(entry)) {
                 let said = stand.ask(*way, &asked.who, entry, &arguments, "refused").await;
-                assert_eq!(said, first, "{told} {way:?}");
+                assert_eq!(said, way.told(&first), "{told} {way:?}");
             }
         }
     }

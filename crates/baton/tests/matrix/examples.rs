@@ -70,6 +70,7 @@ const OF_HOLDERS: &[(&str, &str, &str)] = &[
     ("run receive", "answered", r#"{ "run": "R-14.1", "mark": "applied" }"#),
     ("run block", "held", r#"{ "run": "R-4.1", "kind": "needs_input", "reason": "which?" }"#),
     ("run release", "held", r#"{ "run": "R-4.1", "reason": "no time" }"#),
+    ("run exit", "held", r#"{ "run": "R-4.1" }"#),
     ("run complete", "held", r#"{ "run": "R-4.1", "summary": "all of it" }"#),
     ("run fail", "held", r#"{ "run": "R-4.1", "code": "stuck", "reason": "no way" }"#),
 ];

@@ -33,10 +33,32 @@ pub enum Way {
     Socket,
     /// The command line with its arguments as JSON.
     Cli,
+    /// A tool over MCP.
+    Mcp,
 }
 
 /// Every way.
-pub const WAYS: [Way; 4] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli];
+pub const WAYS: [Way; 5] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli, Way::Mcp];
+
+impl Way {
+    /// Whether it has this operation: some are no tools.
+    pub fn offers(self, entry: &Entry) -> bool {
+        let name = entry.about.name();
+        self != Self::Mcp || baton::mcp::listing().iter().any(|(own, ..)| *own == name)
+    }
+
+    /// What it says where the table says this: over MCP no secret is shown, and the next step is a
+    /// tool where there is one.
+    pub fn told(self, said: &Said) -> Said {
+        let mut said = said.clone();
+        if self == Self::Mcp
+            && let Some(body) = said.body.as_object_mut()
+        {
+            body.retain(|name, _| !["claim_token", "agent_token", "next"].contains(&name.as_str()));
+        }
+        said
+    }
+}
 
 /// The scene with a socket beside its port.
 pub struct Stand {
@@ -76,6 +98,12 @@ impl Stand {
                 said(&caller.ask(&ask).await)
             }
             Way::Cli => self.typed(who, entry, arguments, request).await,
+            Way::Mcp => {
+                let ask = self.scene.signed(who, tool(entry, arguments, request));
+                let result = self.scene.world.ask(&ask).await.json()["result"].take();
+                let granted = result["isError"] == false;
+                way.told(&Said { granted, body: result["structuredContent"].clone() })
+            }
         }
     }
 
@@ -182,6 +210,24 @@ pub fn plain(entry: &Entry, arguments: &Value, request: &str) -> Ask {
         return Ask::get(&format!("{path}{mark}{}", query.join("&")));
     }
     Ask::change(entry.about.method.word(), &path, request, &json!(rest))
+}
+
+/// The request as a call of a tool, of nobody and for no host.
+fn tool(entry: &Entry, arguments: &Value, request: &str) -> Ask {
+    let (version, name) = ("2026-07-28", entry.about.name());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "baton/idempotency-key": request,
+    });
+    let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    Ask::new("POST", "/mcp?toolset=all")
+        .json(&message)
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", version)
+        .with("mcp-method", "tools/call")
+        .with("mcp-name", &name)
 }
 
 pub fn as_text(value: &Value) -> String {
