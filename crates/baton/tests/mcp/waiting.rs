@@ -137,12 +137,9 @@ async fn a_session_remembers_what_was_claimed_in_it() {
     assert_eq!(noted["result"]["isError"], false, "{noted}");
     let strange = world.call_in(&bea, &other, "run_checkpoint", note).await;
     assert_eq!(refusal(&strange), "invalid", "another session holds nothing");
-    let listed = world.ask(&world.in_session(
-        &bea,
-        &one,
-        Ask::new("POST", "/mcp").json(&message("tasks/get", json!({ "taskId": "R-1.1" }))),
-    ));
-    assert_eq!(listed.await.status, 200);
+    let get = message("tasks/get", json!({ "taskId": "R-1.1" }));
+    let asked = world.in_session(&bea, &one, Ask::new("POST", "/mcp").json(&get));
+    assert_eq!(world.ask(&asked).await.status, 200);
 }
 
 #[tokio::test]
