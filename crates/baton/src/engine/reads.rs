@@ -41,6 +41,18 @@ impl Engine {
         Ok(self.store.task(tenant, TaskId(0)).await?.as_of)
     }
 
+    /// How far the entries of a tenant were at most a second ago: many who have heard nothing share
+    /// one look.
+    pub async fn head_lately(&self, tenant: &TenantId) -> Result<u64, Error> {
+        let now = self.clock.now();
+        if let Some(head) = self.changes.head_lately(tenant, now) {
+            return Ok(head);
+        }
+        let head = self.head(tenant).await?;
+        self.changes.note_head(tenant, now, head);
+        Ok(head)
+    }
+
     /// One task with everything but its history.
     pub async fn task(
         &self,

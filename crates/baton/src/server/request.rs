@@ -22,7 +22,7 @@ use crate::identity::{self, Caller, Identity};
 use crate::mcp::http::Guest;
 use crate::operation::{Declaration, Entry, Reply};
 use crate::problem::Problem;
-use crate::shape::Shape;
+use crate::shape::{Position, Shape};
 use crate::surface;
 use crate::tokens::Pass;
 
@@ -287,6 +287,14 @@ impl Asking {
     /// Begins to listen for changes of what it would answer.
     pub fn listen(&self) -> Result<Listener, Problem> {
         Ok(self.identity.engine().changes().listen(&self.caller.tenant)?)
+    }
+
+    /// Whether there may be something after this place.
+    pub async fn has_moved(&self, after: &Value) -> Result<bool, Problem> {
+        let Some(Ok(place)) = after.as_str().map(str::parse::<Position>) else { return Ok(true) };
+        let engine = self.identity.engine();
+        let head = engine.head_lately(&self.caller.tenant).await?;
+        Ok(place.0.incarnation != engine.incarnation() || place.0.position < head)
     }
 
     /// Now, on the clock of the server.
