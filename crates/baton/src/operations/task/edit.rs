@@ -49,7 +49,7 @@ impl Operation for Edit {
     const ABOUT: Declaration = Declaration::of_person(
         ("task", "edit"),
         (Method::Patch, "/v1/tasks/{task}"),
-        Hints { destructive: true, ..Hints::SETS },
+        Hints { destructive: true, ..Hints::ADDS },
         super::TASK_COLUMNS,
         "Change what a task is",
     );
