@@ -12,13 +12,13 @@ mod backlog;
 mod bulk;
 mod checkpoint;
 mod event;
+mod heard;
 mod history;
 mod inbox;
 mod key;
 mod pool;
 mod project;
 mod receipt;
-mod recent;
 mod run;
 mod saying;
 mod scheduler;
@@ -69,6 +69,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Unblock>(),
         Entry::of::<run::Wait>(),
         Entry::of::<run::Release>(),
+        Entry::of::<run::Exit>(),
         Entry::of::<run::Complete>(),
         Entry::of::<run::Fail>(),
         Entry::of::<run::Cancel>(),

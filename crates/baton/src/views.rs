@@ -15,11 +15,11 @@ mod run;
 mod stats;
 mod task;
 
-pub use attempt::{AttemptView, CheckpointView, FoundWord, OutcomeWord, ReceiptView};
+pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
 pub use contract::{ContractLine, LineKind};
 pub use event::{ActorView, EventView};
 pub use explain::{CauseCode, CauseView};
-pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room};
+pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room, stripped};
 pub use happening::{EventKind, Happening};
 pub use inbox::{InboxItem, Lookup};
 pub use policy::PolicyView;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::chance::SystemChance;
-use crate::client::{Address, Client, Failure, KeyFrom};
+use crate::client::{Address, Client, Failure, KeyFrom, Trust};
 use crate::problem::Problem;
 use crate::shape::Span;
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
 
 /// The flags, by the names that people type. An argument of an operation that has one of these
 /// names is served by the flag (`project`) or gets another name (everything else).
-pub(super) const LONG: [&str; 15] = [
+pub(super) const LONG: [&str; 16] = [
     "json",
     "jsonl",
     "all",
@@ -25,6 +25,7 @@ pub(super) const LONG: [&str; 15] = [
     "url",
     "socket",
     "key-file",
+    "ca-file",
     "project",
     "if-match",
     "idempotency-key",
@@ -55,6 +56,7 @@ pub(super) struct Globals {
     pub(super) url: Option<String>,
     pub(super) socket: Option<PathBuf>,
     pub(super) key_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
     pub(super) project: Option<String>,
     pub(super) if_match: Option<u64>,
     pub(super) request_key: Option<String>,
@@ -81,6 +83,8 @@ pub(super) fn arguments() -> Vec<Arg> {
         value("socket", "PATH", "Where the server is on this machine (BATON_SOCKET)")
             .value_parser(value_parser!(PathBuf)),
         value("key-file", "PATH", "A file with your key (BATON_KEY_FILE)")
+            .value_parser(value_parser!(PathBuf)),
+        value("ca-file", "PATH", "The authority of the server's certificate, if not known here")
             .value_parser(value_parser!(PathBuf)),
         value("project", "PROJECT", "Which project is meant (BATON_PROJECT)").short('P'),
         value("if-match", "VERSION", "Only if the task is still at this version")
@@ -125,6 +129,7 @@ impl Globals {
             url: text("@url"),
             socket: path("@socket"),
             key_file: path("@key-file"),
+            ca_file: path("@ca-file"),
             project: text("@project"),
             if_match: matches.get_one("@if-match").copied(),
             request_key: text("@idempotency-key"),
@@ -179,7 +184,8 @@ impl Globals {
             let detail = "the key has spaces or line breaks in it";
             return Err(Problem::new("malformed", detail).next("baton doctor").into());
         }
-        Ok(Client { address, key, claim_token, chance: Arc::new(SystemChance) })
+        let trust = self.ca_file.clone().map_or(Trust::Machine, Trust::File);
+        Ok(Client { address, trust, key, claim_token, chance: Arc::new(SystemChance) })
     }
 }
 

@@ -129,7 +129,7 @@ impl Operation for Create {
             name: self.name,
             principal,
             kind: self.kind.unwrap_or(usual),
-            scopes: self.scopes.into_iter().map(|word| word.0).collect(),
+            scopes: self.scopes.into_iter().map(String::from).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };
         let made = call.identity().create(caller, call.how(), wish).await?;

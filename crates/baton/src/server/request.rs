@@ -1,37 +1,41 @@
 //! One request, from its head to its answer.
 
+use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use baton_store::Error;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
+use crate::mcp::http::Guest;
 use crate::operation::{Declaration, Entry, Reply};
 use crate::problem::Problem;
 use crate::shape::Shape;
 use crate::surface;
+use crate::tokens::Pass;
 
 use super::answer::{self, Sent};
-use super::connection::Connection;
+use super::connection::{Busy, Connection};
 use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
 use super::route::{self, Found, Page};
-use super::{Limits, Peer, Server, arguments, stream};
+use super::{Peer, Server, arguments, json, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const CLIENT: HeaderName = HeaderName::from_static("baton-client");
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -42,10 +46,9 @@ const FIGURES: Scope = Scope::of("health", Level::Read);
 pub async fn answer(
     server: &Arc<Server>,
     peer: Peer,
-    connection: &Arc<Connection>,
+    (connection, busy): (&Arc<Connection>, Busy),
     request: Request<Incoming>,
 ) -> Response<Sent> {
-    let busy = connection.busy();
     let (head, body) = request.into_parts();
     let answered = Answering { server, peer, connection, head: &head }.answer(body).await;
     let (response, seat) = answered.unwrap_or_else(|problem| {
@@ -67,9 +70,11 @@ type Answered = (Response<Sent>, Option<Seat>);
 impl Answering<'_> {
     async fn answer(&self, body: Incoming) -> Result<Answered, Problem> {
         guard::pass(self.head, self.server.hosts(self.peer))?;
+        self.server.gauge().address(self.address(), self.server.engine().now())?;
         match route::find(self.server.table(), &self.head.method, self.head.uri.path()) {
             Found::Operation(entry, path) => self.operation(entry, path, body).await,
             Found::Page(page) => Ok((self.page(page).await?, None)),
+            Found::Mcp => self.mcp(body).await,
             Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
             Found::Nothing => {
                 let detail = "there is no such path: see /v1/openapi.json";
@@ -112,6 +117,34 @@ impl Answering<'_> {
         }
     }
 
+    /// The agents' protocol, behind the same door and under the same bounds as everything else.
+    async fn mcp(&self, body: Incoming) -> Result<Answered, Problem> {
+        let session = self.session().await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let (bytes, message) = if self.head.method == Method::POST {
+            let bytes =
+                arguments::bytes(&self.head.headers, body, self.server.limits(), self.connection)
+                    .await?;
+            match json::read(&bytes) {
+                Ok(message) => (bytes, message),
+                Err(problem) if problem.code() == "malformed" => {
+                    return Ok((answer::not_json(problem.detail()), seat));
+                }
+                Err(problem) => return Err(problem),
+            }
+        } else {
+            arguments::no_body(&body)?;
+            (Bytes::new(), Value::Null)
+        };
+        let guest = Guest { caller: session.caller.clone(), pass: self.pass(&session.caller)? };
+        let response = self.server.endpoint().answer(guest, self.head, bytes, &message).await?;
+        let over = async move {
+            session.over().await;
+        };
+        Ok((answer::flowing(response, over), seat))
+    }
+
     async fn operation(
         &self,
         entry: &'static Entry,
@@ -123,7 +156,7 @@ impl Answering<'_> {
         let seat = key.map(|key| self.server.seat(key)).transpose()?;
         let headers = &self.head.headers;
         let given = if entry.about.changes() {
-            arguments::body(headers, body, self.server.limits()).await?
+            arguments::body(headers, body, self.server.limits(), self.connection).await?
         } else {
             arguments::no_body(&body)?;
             Map::new()
@@ -144,9 +177,30 @@ impl Answering<'_> {
             self.connection.hand_over(reader);
             return Ok((answer::handed_over(), None));
         }
-        let bound = bound(self.server.limits(), entry);
-        let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
+        let patience = self.server.limits().patience();
+        let ends = (session.over(), self.hung_up(waits(entry, &arguments)));
+        let reply = patience.within(entry.patience(), ends, asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
+    }
+
+    /// Waits until an answer is of no use any more. An end that is all the caller had to say is
+    /// none; but whoever is to wait, and hears nothing more of its caller, waits for nobody.
+    async fn hung_up(&self, waits: bool) {
+        if !waits {
+            return pending().await;
+        }
+        self.connection.ended().await;
+        sleep(self.server.limits().hung_up).await;
+    }
+
+    /// Where the caller is, as far as anybody knows: a proxy puts that last.
+    fn address(&self) -> Option<IpAddr> {
+        let Peer::Tcp(address) = self.peer else { return None };
+        if !self.server.limits().behind_proxy {
+            return Some(address);
+        }
+        let told = self.head.headers.get_all(FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+        told.rsplit(',').next()?.trim().parse().ok()
     }
 
     /// Who asks.
@@ -165,53 +219,44 @@ impl Answering<'_> {
                 return Err(Problem::new("unauthenticated", detail));
             }
         };
-        Session::open(self.server.identity(), bearer).await
+        let (identity, gauge) = (self.server.identity(), self.server.gauge());
+        let (from, now) = (self.address(), self.server.engine().now());
+        // Neighbours of whoever fails are let in by the keys that they were let in by before.
+        if let Err(problem) = gauge.may_try(from, now)
+            && !identity.is_known(bearer)
+        {
+            return Err(problem);
+        }
+        let opened = Session::open(identity, bearer).await;
+        if opened.as_ref().is_err_and(|problem| problem.code() == "unauthenticated") {
+            gauge.failed(from, now);
+        }
+        opened
     }
 
     fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
         let mut envelope = arguments::envelope(&self.head.headers)?;
         // What is missing is told before what is proved.
         envelope.check_key(about)?;
-        if let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? {
-            let pass = self.server.engine().keyring().verify(token, &caller.tenant);
-            // One answer for a forged token and for one that is over.
-            envelope.pass = Some(pass.map_err(|_| Problem::from(Refusal::LeaseLost))?);
-        }
+        envelope.pass = self.pass(caller)?;
         Ok(envelope)
     }
-}
 
-/// How long the answer may take: longer where a caller may ask to wait.
-fn bound(limits: &Limits, entry: &Entry) -> Duration {
-    if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
-}
-
-/// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
-async fn within(
-    bound: Duration,
-    entry: &Entry,
-    session: &Session,
-    answer: impl Future<Output = Result<Reply, Problem>>,
-) -> Result<Reply, Problem> {
-    let gave_up = |why: &str| {
-        if entry.about.changes() {
-            Problem::from(Error::Unknown(why.into()))
-        } else {
-            Problem::new("overloaded", why)
-        }
-    };
-    tokio::select! {
-        biased;
-        answer = timeout(bound, answer) => match answer {
-            Ok(answer) => answer,
-            Err(_) => Err(gave_up("it took too long")),
-        },
-        problem = session.over() => Err(if entry.about.changes() {
-            gave_up("the key was revoked or has expired meanwhile")
-        } else {
-            problem
-        }),
+    /// The attempt that the caller is, if it shows a claim token.
+    fn pass(&self, caller: &Caller) -> Result<Option<Pass>, Problem> {
+        let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? else {
+            return Ok(None);
+        };
+        let pass = self.server.engine().keyring().verify(token, &caller.tenant);
+        // One answer for a forged token and for one that is over.
+        pass.map(Some).map_err(|_| Refusal::LeaseLost.into())
     }
+}
+
+/// Whether the answer waits for something to happen.
+fn waits(entry: &Entry, arguments: &Value) -> bool {
+    let may_wait = entry.arguments.field("wait").is_some();
+    may_wait && (!entry.about.changes() || arguments.get("wait").is_some())
 }
 
 fn wants_stream(headers: &HeaderMap) -> Result<bool, Problem> {
@@ -256,6 +301,3 @@ impl Asking {
         self.entry.arguments.field(name).map(|field| &field.shape)
     }
 }
-
-#[cfg(test)]
-mod tests;

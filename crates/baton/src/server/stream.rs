@@ -111,6 +111,10 @@ impl Written {
                 Ok(count) => self.count += count,
             }
         }
+        // What TLS has taken in need not be on its way yet.
+        if socket.flush().await.is_err() {
+            return false;
+        }
         *self = Self::default();
         true
     }

@@ -5,6 +5,7 @@ use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Certainty, Death, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Approval, Hold, Kind, Priority};
+use baton_domain::trail::Ended;
 use baton_domain::view::{Badge, Need};
 use baton_store::order::Kind as Caller;
 use baton_store::read::RunWord;
@@ -87,6 +88,11 @@ choices! {
     PassedBy { Server = "server", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
     RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
+    Ended {
+        Completed = "completed", Failed = "failed", Blocked = "blocked", Released = "released",
+        TimedOut = "timed_out", Lost = "lost", Cancelled = "cancelled",
+        EndedWithoutResult = "ended_without_result",
+    }
     Mode { Solo = "solo", Supervised = "supervised", }
     RunWord {
         Queued = "queued", Delayed = "delayed", Blocked = "blocked", Submitted = "submitted",

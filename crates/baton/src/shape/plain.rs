@@ -316,8 +316,29 @@ impl fmt::Display for PoolRef {
 
 /// What a key is to allow: a scope, or the name of many of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ScopeWord(pub String);
+#[serde(try_from = "String", into = "String")]
+pub struct ScopeWord(String);
+
+/// Names of many scopes.
+const PRESETS: [&str; 4] = ["read", "agent", "worker", "all"];
+
+impl FromStr for ScopeWord {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        if PRESETS.contains(&text) || text.parse::<Scope>().is_ok() {
+            return Ok(Self(text.to_owned()));
+        }
+        let rule = "must be read, agent, worker or all, or look like run:work";
+        Err(Refusal::Invalid { field: "scopes".into(), rule: rule.into() })
+    }
+}
+
+impl fmt::Display for ScopeWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// How many rows one page of a list may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,4 +380,4 @@ macro_rules! written_as_text {
     )*};
 }
 
-written_as_text!(RunRef, When, Span, Position, PoolRef);
+written_as_text!(RunRef, When, Span, Position, PoolRef, ScopeWord);

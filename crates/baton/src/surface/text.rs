@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
 use crate::shape::{Field, Form, Record, Shape, Span};
+use crate::{aliases, mcp};
 
 use super::{COMMANDS, HANDWRITTEN, secrets_of};
 
@@ -33,6 +33,7 @@ pub fn text() -> String {
         let (path, kind, needs) = (route.path, route.kind, route.needs.words());
         line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
     }
+    tools(&mut page);
     page.push_str("\nEVERYDAY COMMANDS\n\n");
     for (typed, stands_for) in aliases::aliases() {
         line(&mut page, &format!("baton {typed}: {stands_for}"));
@@ -52,6 +53,18 @@ pub fn text() -> String {
         }
     }
     page
+}
+
+/// What agents are offered over MCP. A star marks what a program should never hide.
+fn tools(page: &mut String) {
+    let (of_run, rest): (Vec<_>, Vec<_>) =
+        mcp::listing().into_iter().partition(|(_, of_run, _)| *of_run);
+    page.push_str("\nTOOLS OVER MCP: baton mcp and POST, GET, DELETE /mcp (any key)\n\n");
+    for (name, _, always) in of_run {
+        line(page, &format!("{name}{}", if always { "*" } else { "" }));
+    }
+    let rest: Vec<_> = rest.into_iter().map(|(name, ..)| name).collect();
+    line(page, &format!("with --toolset all, too: {}", rest.join(", ")));
 }
 
 fn line(page: &mut String, line: &str) {

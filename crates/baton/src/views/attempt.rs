@@ -10,30 +10,11 @@ use baton_domain::ids::{AttemptId, Digest, Label, LineId, PrincipalId, RunId, Ta
 use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::run::{Certainty, Death, Held, Mode, Outcome, Purpose};
 use baton_domain::text::{Code, Cursor, Line, Reason, Summary};
+use baton_domain::trail::Ended;
 
 use crate::shape::{When, record, words};
 
 words! {
-    /// How an attempt ended.
-    pub enum OutcomeWord {
-        /// It said that it was done.
-        Completed = "completed",
-        /// It said that it failed.
-        Failed = "failed",
-        /// It parked the run.
-        Blocked = "blocked",
-        /// It gave the run back.
-        Released = "released",
-        /// Something took too long.
-        TimedOut = "timed_out",
-        /// Its lease ran out.
-        Lost = "lost",
-        /// Somebody called it off.
-        Cancelled = "cancelled",
-        /// It ended without a word.
-        EndedWithoutResult = "ended_without_result",
-    }
-
     /// What was found of a line of a contract.
     pub enum FoundWord {
         /// It is true.
@@ -63,7 +44,7 @@ record! {
         /// When it ended; a live one has not.
         ended_at: Option<When>,
         /// How it ended.
-        outcome: Option<OutcomeWord>,
+        outcome: Option<Ended>,
         /// The stable word for why it failed.
         code: Option<Code>,
         /// What took too long.
@@ -133,20 +114,6 @@ record! {
     }
 }
 
-/// One word for how an attempt ended.
-pub(super) fn outcome_word(outcome: &Outcome) -> OutcomeWord {
-    match outcome {
-        Outcome::Completed { .. } => OutcomeWord::Completed,
-        Outcome::Failed { .. } => OutcomeWord::Failed,
-        Outcome::Blocked { .. } => OutcomeWord::Blocked,
-        Outcome::Released { .. } => OutcomeWord::Released,
-        Outcome::TimedOut { .. } => OutcomeWord::TimedOut,
-        Outcome::Lost => OutcomeWord::Lost,
-        Outcome::Cancelled => OutcomeWord::Cancelled,
-        Outcome::EndedWithoutResult => OutcomeWord::EndedWithoutResult,
-    }
-}
-
 impl AttemptView {
     /// One that ended.
     #[must_use]
@@ -169,7 +136,7 @@ impl AttemptView {
             purpose: record.purpose,
             claimed_at: When(record.claimed_at),
             ended_at: Some(When(record.ended_at)),
-            outcome: Some(outcome_word(&record.outcome)),
+            outcome: Some(record.outcome.ended()),
             code,
             deadline,
             certainty: Some(record.certainty),

@@ -7,13 +7,13 @@ use baton_domain::run::{
 };
 use baton_domain::task::Flow;
 use baton_domain::text::{Code, Line, Message, Reason};
+use baton_domain::trail::Ended;
 use baton_store::RunRow;
 use baton_store::read::{LeaseRow, RunNow, RunWord};
 
 use crate::shape::{When, record, words};
 
 use super::HandoffView;
-use super::attempt::{OutcomeWord, outcome_word};
 
 words! {
     /// Why a run that was submitted does not go on.
@@ -71,7 +71,7 @@ record! {
         /// The last answer of a person.
         answer: Option<AnswerView>,
         /// What counts once the death of the agent is proved.
-        verdict: Option<OutcomeWord>,
+        verdict: Option<Ended>,
         /// Items done so far.
         items_done: Option<u32>,
         /// Items failed so far.
@@ -100,10 +100,12 @@ record! {
         text: Option<Message>,
     }
 
-    /// An answer of a person.
+    /// The last word of a person to whoever holds the run.
     pub struct AnswerView {
         /// How far it got.
         mark: Mark,
+        /// Whether it is leave to go on, and not the answer to a question.
+        unblock: bool,
         /// The answer, where runs are shown one by one.
         text: Option<Message>,
         /// Who gave it.
@@ -188,7 +190,7 @@ impl RunView {
             // The same as for one that is submitted.
             Phase::Verifying { .. } => self.waits_for = Some(Lacking::NoVerifier),
             Phase::Stopping { verdict, .. } => {
-                self.verdict = Some(outcome_word(verdict));
+                self.verdict = Some(verdict.ended());
                 self.result = match verdict {
                     Outcome::Completed { result } => Some(*result),
                     Outcome::Blocked { block, .. } => {
@@ -281,7 +283,7 @@ impl RunView {
 
 impl AnswerView {
     fn bare(mark: Mark) -> Self {
-        Self { mark, text: None, by: None, at: None }
+        Self { mark, unblock: false, text: None, by: None, at: None }
     }
 }
 

@@ -86,8 +86,17 @@ record! {
         seal_age: Option<Span>,
         /// How long the most overdue lease is past its effective end.
         overdue: Span,
+        /// Runs of the caller's tenant whose process may still be alive: nobody has proved its end.
+        stop_unverified: Option<u64>,
+        /// Since an audit last went over the whole history.
+        audit_age: Option<Span>,
+        /// Entries of all tenants that hold, by the last audit or by the one under way; for whoever
+        /// runs the server.
+        verified_entries: Option<u64>,
         /// Bytes free where the store is.
         free_bytes: Option<u64>,
+        /// Which version of Baton answers.
+        version: String,
     }
 
     /// Something that is wrong.
@@ -136,9 +145,10 @@ fn column_word(column: &Column) -> StageName {
 }
 
 impl HealthView {
-    /// How Baton is, without what would tell one tenant of the others: counts are in the metrics.
+    /// How Baton is, without what would tell one tenant of the others: counts over all of them are
+    /// for the operator. `stop_unverified` is of the caller's own, if it could be counted.
     #[must_use]
-    pub fn of(health: &Health) -> Self {
+    pub fn of(health: &Health, stop_unverified: Option<u64>, operator: bool) -> Self {
         Self {
             green: health.green,
             troubles: health.reasons.iter().map(TroubleView::of).collect(),
@@ -147,7 +157,11 @@ impl HealthView {
             sweep_age: Span(health.sweep_age),
             seal_age: health.seal_age.map(Span),
             overdue: Span(health.overdue),
+            stop_unverified,
+            audit_age: health.audit_age.map(Span),
+            verified_entries: operator.then_some(health.verified_entries),
             free_bytes: health.free_bytes,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }
@@ -189,6 +203,17 @@ impl TroubleView {
                 (TroubleCode::Unreadable, "the store does not say how it is".to_owned())
             }
         };
-        Self { code, detail, next: "baton doctor".to_owned() }
+        let next = match reason {
+            Reason::DiskFull => "df -h",
+            Reason::Tampered { .. } => "baton audit verify",
+            // What to restart, and how, is known on the machine of the server.
+            Reason::SweepLate { .. }
+            | Reason::LeaseOverdue { .. }
+            | Reason::CheckpointLate { .. }
+            | Reason::SealLate { .. }
+            | Reason::Stopped { .. }
+            | Reason::Unreadable { .. } => "baton doctor",
+        };
+        Self { code, detail, next: next.to_owned() }
     }
 }

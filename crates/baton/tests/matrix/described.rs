@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::caller::{Answer, Ask};
 use crate::equal::elsewhere;
 use crate::examples::{Example, example, table};
+use crate::ground::Memory;
 use crate::scene::{ADA, BEA, Scene, Who, title};
 use crate::surfaces::plain;
 
@@ -93,7 +94,7 @@ fn refused(scene: &Scene, entry: &Entry, asked: &Example) -> Vec<Ask> {
 async fn every_answer_is_as_it_is_described() {
     let mut described = Described::new();
     for entry in table() {
-        let scene = Scene::new().await;
+        let scene = Scene::new(Memory::fresh).await;
         let asked = example(&scene, entry);
         for ask in refused(&scene, entry, &asked) {
             let answer = scene.world.ask(&ask).await;
@@ -114,7 +115,7 @@ async fn every_answer_is_as_it_is_described() {
 #[tokio::test]
 async fn what_is_granted_is_offered_and_what_is_offered_is_checked() {
     let mut described = Described::new();
-    let scene = Scene::new().await;
+    let scene = Scene::new(Memory::fresh).await;
     for entry in table().into_iter().filter(|entry| entry.about.changes()) {
         let schema =
             described.operation(entry)["requestBody"]["content"]["application/json"]["schema"]
@@ -141,7 +142,7 @@ async fn a_claim_token_is_described_wherever_it_may_be_shown() {
         assert_eq!(offered, scene_needed, "{}", title(entry));
     }
     // Who shows one where only persons speak is told so.
-    let scene = Scene::new().await;
+    let scene = Scene::new(Memory::fresh).await;
     let inside = Who { token: Some("held"), ..ADA };
     for entry in table().into_iter().filter(|entry| !entry.about.takes_token()) {
         let ask = plain(entry, &example(&scene, entry).arguments, "inside");

@@ -6,9 +6,16 @@ use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask, Caller};
 use crate::examples::{Example, example, table};
+use crate::ground::Fresh;
 use crate::scene::{Scene, title};
 use crate::surfaces::{encoded, plain};
 use crate::wrongness::{Wrong, wrongs};
+
+crate::on_every_ground![
+    a_wrong_value_in_any_field_is_named_and_changes_nothing,
+    what_is_missing_or_unknown_is_named_and_changes_nothing,
+    over_http_a_wrong_value_is_named_wherever_it_stands,
+];
 
 /// A problem of that code that names that field.
 fn check(problem: &Value, code: &str, field: &str, told: &str) {
@@ -19,9 +26,8 @@ fn check(problem: &Value, code: &str, field: &str, told: &str) {
     assert!(named, "{told}: not `{field}` but {errors:?}");
 }
 
-#[tokio::test]
-async fn a_wrong_value_in_any_field_is_named_and_changes_nothing() {
-    let scene = Scene::new().await;
+async fn a_wrong_value_in_any_field_is_named_and_changes_nothing(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let mut asked = 0;
     for entry in table() {
@@ -41,9 +47,8 @@ async fn a_wrong_value_in_any_field_is_named_and_changes_nothing() {
     assert!(asked > 3_000, "only {asked} requests were made");
 }
 
-#[tokio::test]
-async fn what_is_missing_or_unknown_is_named_and_changes_nothing() {
-    let scene = Scene::new().await;
+async fn what_is_missing_or_unknown_is_named_and_changes_nothing(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for entry in table() {
         let Example { who, arguments, .. } = example(&scene, entry);
@@ -71,9 +76,8 @@ async fn what_is_missing_or_unknown_is_named_and_changes_nothing() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn over_http_a_wrong_value_is_named_wherever_it_stands() {
-    let scene = Scene::new().await;
+async fn over_http_a_wrong_value_is_named_wherever_it_stands(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let mut caller = scene.world.connect().await;
     for entry in table() {

@@ -1,6 +1,7 @@
 //! Taking a run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use baton_domain::ids::{Account, AttemptId, Capability, ProjectId, StageName, TaskId};
 use baton_domain::lane::{Claimant, Wants};
@@ -8,7 +9,9 @@ use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::run::Mode;
 use baton_domain::task::Priority;
 use baton_domain::time::Millis;
+use baton_store::TaskRow;
 use baton_store::order::Kind;
+use baton_store::read::LeaseRow;
 
 use super::handoff;
 use crate::call::Call;
@@ -92,7 +95,18 @@ pub(super) async fn answered(
     call: &Call,
     claimed: &Claimed,
 ) -> Result<Answered<ClaimedView>, Problem> {
-    let row = call.task(claimed.flow.id).await?;
+    let row = match &claimed.brief {
+        Some(brief) => TaskRow {
+            flow: Arc::clone(&claimed.flow),
+            brief: brief.clone(),
+            lease: Some(LeaseRow {
+                attempt: claimed.attempt.number,
+                holder: call.caller().principal.clone(),
+                expires_at: claimed.expires_at,
+            }),
+        },
+        None => call.task(claimed.flow.id).await?,
+    };
     let task = TaskView::of(&row, call.engine().now());
     let run = RunView::live(&claimed.flow, row.lease.as_ref()).ok_or_else(Problem::not_found)?;
     let handoff = handoff::packet(call, &row, run.id).await?;

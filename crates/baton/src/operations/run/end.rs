@@ -96,7 +96,7 @@ impl Operation for Complete {
         };
         let says = Agent::Complete { summary: self.summary, submission };
         let done = call.as_agent(self.run, self.attempt, vec![says]).await?;
-        call.completed_view(&done, self.run)
+        call.run_view(&done).await
     }
 }
 
@@ -158,6 +158,6 @@ impl Operation for Retry {
             }
             RunRef::Run(_) | RunRef::Live(_) | RunRef::Mine => call.say_of(self.run, says).await?,
         };
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }

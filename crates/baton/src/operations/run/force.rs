@@ -92,5 +92,5 @@ async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunVie
     if counts && nothing {
         forces.give_back(&caller.tenant, &caller.principal, task);
     }
-    call.run_view(&done?)
+    call.run_view(&done?).await
 }

@@ -49,6 +49,7 @@ impl Operation for Edit {
     const ABOUT: Declaration = Declaration::of_person(
         ("task", "edit"),
         (Method::Patch, "/v1/tasks/{task}"),
+        // Every edit is a version of its own, also one that says what is so already.
         Hints { destructive: true, ..Hints::ADDS },
         super::TASK_COLUMNS,
         "Change what a task is",
