@@ -4,22 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_domain::command::{Command, Expect, Person, Supervisor};
-use baton_domain::ids::{AttemptId, ProjectId, TaskId};
+use baton_domain::ids::{AttemptId, ProjectId, RunId, TaskId};
 use baton_domain::project::RecordCommand;
-use baton_domain::run::Run;
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::LeaseRow;
 use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
-use sha2::{Digest as _, Sha256};
 
 use crate::answered::Answered;
 use crate::declaration::{Audience, Declaration};
 use crate::engine::Engine;
 use crate::identity::{Caller, How, Identity};
 use crate::problem::Problem;
-use crate::shape::RunRef;
+use crate::redaction::{Redactor, Tally};
+use crate::shape::{RunRef, Violation};
 use crate::tokens::Pass;
 use crate::views::{RunView, TaskView};
 
@@ -72,14 +71,14 @@ impl Call {
         asked: (&Declaration, &serde_json::Value),
     ) -> Self {
         let (about, arguments) = asked;
-        let mut hash = Sha256::new();
-        hash.update(about.name());
-        hash.update([0]);
-        // Objects are written with their keys in order, so equal requests have equal bytes.
-        hash.update(arguments.to_string());
-        hash.update(envelope.if_match.unwrap_or(0).to_be_bytes());
         let engine = Arc::clone(identity.engine());
-        let fingerprint = hash.finalize().into();
+        // Objects are written with their keys in order, so equal requests have equal bytes.
+        let (name, arguments) = (about.name(), arguments.to_string());
+        let version = envelope.if_match.unwrap_or(0).to_be_bytes();
+        // It is kept, and the arguments may hold what is kept nowhere else: without the pepper
+        // nobody can try which ones they were.
+        let asked = [name.as_bytes(), arguments.as_bytes(), &version];
+        let fingerprint = engine.keyring().fingerprint(&asked);
         let committed = AtomicBool::new(false);
         Self { identity, engine, caller, envelope, origin, fingerprint, committed }
     }
@@ -113,6 +112,12 @@ impl Call {
         if self.envelope.if_match.is_some() && !about.takes_version() {
             let detail = "If-Match is for requests that change one task or its run";
             return Err(Problem::new("malformed", detail));
+        }
+        let key = self.envelope.request_key.as_ref();
+        if key.is_some_and(|key| self.redactor().text(key.as_str()).is_some()) {
+            let rule = "must not contain a secret".to_owned();
+            let field = "Idempotency-Key".to_owned();
+            return Err(Problem::invalid(vec![Violation { field, rule }]));
         }
         self.envelope.check_key(about)
     }
@@ -164,6 +169,22 @@ impl Call {
     pub fn request(&self) -> Option<Request> {
         let key = self.envelope.request_key.clone()?;
         Some(Request { key, fingerprint: self.fingerprint })
+    }
+
+    /// What keeps secrets out of what is written down.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        self.engine.redactor()
+    }
+
+    /// Counts what was masked in the arguments, and answers how much it was.
+    pub fn note_redacted(&self, about: &Declaration, tally: Tally) -> u64 {
+        if !tally.is_empty() {
+            self.engine.metrics().redacted(tally.known, tally.shapes);
+            let (tenant, operation) = (&self.caller.tenant, about.name());
+            tracing::info!(%tenant, operation, count = tally.total(), "secrets were redacted");
+        }
+        tally.total()
     }
 
     /// Something that was asked for is done: whatever fails from now on, it has happened.
@@ -272,36 +293,30 @@ impl Call {
 
     /// The task that something was carried out on.
     pub async fn task_view(&self, done: &Done) -> Result<Answered<TaskView>, Problem> {
+        let now = self.engine.now();
+        if let (Some(row), Some(_)) = (done.row(), done.committed.position) {
+            return Ok(self.done(TaskView::of(&row, now), &done.committed));
+        }
         let Told { what: row, as_of } = self.look_at(done.flow.id).await?;
-        let answered = self.done(TaskView::of(&row, self.engine.now()), &done.committed);
+        let answered = self.done(TaskView::of(&row, now), &done.committed);
         // The view was read after the commit, and may show more than it.
         Ok(Answered { as_of: Some(self.cursor(as_of)), ..answered })
     }
 
-    /// The run that something was carried out on: the live one, or the one that just finished.
-    pub fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
-        let lease = done.committed.lease.as_ref().map(|lease| LeaseRow {
-            attempt: lease.attempt,
-            holder: lease.holder.clone(),
-            expires_at: lease.expires_at,
-        });
-        let live = RunView::live(&done.flow, lease.as_ref());
-        let view = live.or_else(|| RunView::last(&done.flow)).ok_or_else(Problem::not_found)?;
-        Ok(self.done(view, &done.committed))
-    }
-
-    /// The run that was just said to be done: by now the next stage may have opened another.
-    pub fn completed_view(&self, done: &Done, run: RunRef) -> Result<Answered<RunView>, Problem> {
-        let flow = &done.flow;
-        let untouched = |live: &Run| live.tally.tries == 0 && live.held().is_none();
-        let passed = flow.last.as_ref().is_some_and(|last| match run {
-            RunRef::Run(run) => run.number == last.number,
-            RunRef::Live(_) | RunRef::Mine => flow.run.as_ref().is_none_or(untouched),
-        });
-        match RunView::last(flow) {
-            Some(view) if passed => Ok(self.done(view, &done.committed)),
-            Some(_) | None => self.run_view(done),
+    /// The run that something was carried out on: live or finished, as it is now.
+    pub async fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
+        let Done { flow, committed } = done;
+        let is_own = |view: &RunView| committed.run.is_none_or(|own| own == view.id.number);
+        let live = RunView::live(flow, lease_row(committed).as_ref()).filter(is_own);
+        let view = live.or_else(|| RunView::last(flow).filter(is_own));
+        if let Some(view) = view {
+            return Ok(self.done(view, committed));
         }
+        // The request is repeated, and the task has had other runs since.
+        let number = committed.run.ok_or_else(Problem::not_found)?;
+        let full = self.run(RunId { task: flow.id, number }).await?;
+        let view = RunView { version: Some(flow.version), ..RunView::of_row(&full.row) };
+        Ok(self.done(view, committed))
     }
 
     /// The task whose run is meant. A run that is not the live one is told by the rules.
@@ -330,6 +345,15 @@ impl Call {
     }
 }
 
+/// The lease as readers see it.
+fn lease_row(committed: &Committed) -> Option<LeaseRow> {
+    committed.lease.as_ref().map(|lease| LeaseRow {
+        attempt: lease.attempt,
+        holder: lease.holder.clone(),
+        expires_at: lease.expires_at,
+    })
+}
+
 /// What was carried out on a task.
 #[derive(Clone, Debug)]
 pub struct Done {
@@ -337,4 +361,12 @@ pub struct Done {
     pub flow: Arc<Flow>,
     /// Everything else.
     pub committed: Committed,
+}
+
+impl Done {
+    /// The task as a read would find it, if the commit told all of it.
+    fn row(&self) -> Option<TaskRow> {
+        let brief = self.committed.brief.clone()?;
+        Some(TaskRow { flow: Arc::clone(&self.flow), brief, lease: lease_row(&self.committed) })
+    }
 }

@@ -14,8 +14,10 @@ use crate::surroundings::Hidden;
 
 mod address;
 mod exchange;
+mod tls;
 
 pub use address::Address;
+pub use tls::Trust;
 
 use exchange::{Answer, Lost};
 
@@ -31,6 +33,8 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Client {
     /// Where the server is.
     pub address: Address,
+    /// Whom it is believed that it is.
+    pub trust: Trust,
     /// Who calls.
     pub key: Option<Hidden>,
     /// Which attempt calls.

@@ -14,12 +14,13 @@ use crate::changes::Changes;
 use crate::clock::Stopwatch;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::redaction::Redactor;
 use crate::tokens::{Keyring, Secrets};
 use crate::waiters::Waiters;
 
 use ages::Ages;
 
-pub use claim::{Claimed, Target, Tokens, Wish};
+pub use claim::{CLAIM_WAIT_MAX, Claimed, Target, Tokens, Wish};
 
 mod ages;
 mod claim;
@@ -55,6 +56,7 @@ pub struct Engine {
     stopwatch: Arc<dyn Stopwatch>,
     chance: Arc<dyn Chance>,
     keyring: Keyring,
+    redactor: Arc<Redactor>,
     metrics: Metrics,
     ages: Ages,
 }
@@ -63,7 +65,10 @@ impl Engine {
     /// Puts the parts together; nothing happens until somebody asks for something.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
+        let redactor = Redactor::new();
+        parts.secrets.tell(&redactor);
         Self {
+            redactor: Arc::new(redactor),
             ages: Ages::starting_at(parts.clock.now()),
             metrics: Metrics::new(parts.waiters.wakes()),
             keyring: Keyring::new(parts.secrets, parts.incarnation),
@@ -162,6 +167,12 @@ impl Engine {
     #[must_use]
     pub fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    /// What keeps secrets out of what is written down.
+    #[must_use]
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
     }
 
     /// All figures.

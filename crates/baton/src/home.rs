@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::chain::SigningKey;
+use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
 use baton_store::{Clock, PepperDigest, Store};
 
@@ -22,6 +23,15 @@ pub enum Error {
     /// The secrets are not.
     #[error(transparent)]
     Secrets(#[from] tokens::Error),
+}
+
+/// Refuses a folder that somebody works in. It looks and makes nothing; opening makes sure.
+pub fn is_free(folder: &Path) -> Result<(), Error> {
+    match backup::is_in_use(folder) {
+        Ok(true) => Err(OpenError::InUse(folder.into()).into()),
+        // What cannot be told now is told when the folder is opened.
+        Ok(false) | Err(_) => Ok(()),
+    }
 }
 
 /// Opens the folder, or makes one. Without a clock the store brings its own.
@@ -49,13 +59,35 @@ pub fn open(
     options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
-    Ok(Engine::new(Parts {
+    let engine = Engine::new(Parts {
         store: Arc::new(store),
         waiters,
         clock,
         stopwatch: Arc::new(SystemStopwatch::start()),
         chance,
         secrets,
+        incarnation,
+    });
+    Secrets::new(sealing).tell(engine.redactor());
+    Ok(engine)
+}
+
+/// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
+/// so nobody can prove anything to it.
+pub fn open_copy(folder: &Path, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let store = SqliteStore::open(folder, Options::new(baton_domain::decide, fill, folder))?;
+    let mut nobodys = [0; 32];
+    chance.fill(&mut nobodys);
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters: Waiters::new(),
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets: Secrets::new(nobodys),
         incarnation,
     }))
 }

@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod operation;
 pub mod operations;
 pub mod problem;
+pub mod redaction;
 pub mod server;
 pub mod shape;
 pub mod surface;

@@ -1,11 +1,18 @@
 //! What the program says while it runs, to stderr, as text or as JSON. Never texts of tasks, never
-//! secrets: spans and events name tenants, tasks, aims and outcomes.
+//! secrets: spans and events name tenants, tasks, aims and outcomes. Should one say more than it
+//! meant to, whatever is a secret is masked all the same.
 
 use std::io;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::Subscriber;
 use tracing_subscriber::util::TryInitError;
+
+use crate::redaction::Redactor;
+
+/// What keeps secrets out of the log. The log is of the whole process, and so is this.
+static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> = LazyLock::new(RwLock::default);
 
 /// What is said if nothing else is asked for.
 const FILTER: &str = "info";
@@ -44,10 +51,30 @@ impl<'a> Form<'a> {
     }
 }
 
+/// Masks what this one knows, too, from now on.
+pub fn hide(redactor: &Arc<Redactor>) {
+    *REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(redactor);
+}
+
+/// Stderr, one event at a time, each without its secrets.
+struct Masked;
+
+impl io::Write for Masked {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let redactor = Arc::clone(&REDACTOR.read().unwrap_or_else(PoisonError::into_inner));
+        io::stderr().write_all(&redactor.bytes(event))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// Sends spans and events to stderr from now on.
 pub fn start(form: &Form<'_>) -> Result<(), Error> {
     let filter = EnvFilter::try_new(form.filter)?;
-    let subscriber = Subscriber::builder().with_env_filter(filter).with_writer(io::stderr);
+    let subscriber = Subscriber::builder().with_env_filter(filter).with_writer(|| Masked);
     if form.json { init(subscriber.json().finish()) } else { init(subscriber.finish()) }
 }
 

@@ -27,6 +27,7 @@ pub struct Metrics {
     seals: Family<OutcomeLabels, Counter>,
     fired: Counter,
     reactions: Counter,
+    redactions: Family<SecretLabels, Counter>,
 }
 
 /// Who waits, and who was woken by what.
@@ -64,6 +65,11 @@ struct AimLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SecretLabels {
+    told: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -119,6 +125,7 @@ impl Metrics {
             seals: Family::default(),
             fired: Counter::default(),
             reactions: Counter::default(),
+            redactions: Family::default(),
             registry: Registry::default(),
         };
         registry.register("orders", "Orders by aim and outcome", metrics.orders.clone());
@@ -129,6 +136,12 @@ impl Metrics {
         registry.register("fired", "Tasks for which time passed", metrics.fired.clone());
         registry.register("reactions", "Reactions carried out", metrics.reactions.clone());
         registry.register("seals", "Seals by outcome", metrics.seals.clone());
+        let redactions = metrics.redactions.clone();
+        registry.register(
+            "redactions",
+            "Secrets masked in texts, by how they were told",
+            redactions,
+        );
         Self { registry, ..metrics }
     }
 
@@ -149,6 +162,13 @@ impl Metrics {
     /// A seal was made, or not.
     pub(crate) fn sealed(&self, outcome: &'static str) {
         self.seals.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Secrets were masked in what somebody asked.
+    pub(crate) fn redacted(&self, known: u64, shapes: u64) {
+        for (told, count) in [("known", known), ("shape", shapes)] {
+            self.redactions.get_or_create(&SecretLabels { told }).inc_by(count);
+        }
     }
 
     /// All figures in the text form that scrapers read.

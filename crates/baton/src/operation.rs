@@ -11,10 +11,14 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::problem::Problem;
+use crate::redaction;
 use crate::shape::{Field, Position, Shape, Shaped, Violation, When};
 
 pub use crate::answered::{Answered, Reply};
 pub use crate::declaration::{Audience, Declaration, Hints, Level, Method, Permit};
+
+/// Where an answer says how many secrets were masked in what was asked, if any.
+pub const REDACTED: &str = "redacted";
 
 /// One thing that a caller can ask for; the type is its arguments.
 pub trait Operation: Shaped + DeserializeOwned + Send + 'static {
@@ -69,12 +73,19 @@ impl Entry {
     }
 
     /// Does it. Everything that can be told without a look at the store is told first.
-    pub async fn perform(&self, arguments: Value, call: Arc<Call>) -> Result<Reply, Problem> {
+    pub async fn perform(&self, mut arguments: Value, call: Arc<Call>) -> Result<Reply, Problem> {
         call.admit(&self.about)?;
         let violations = crate::shape::check(&arguments, &self.arguments);
         if !violations.is_empty() {
             return Err(Problem::invalid(violations));
         }
+        // What is only read is written nowhere.
+        let redacted = if self.about.changes() {
+            let cleaned = redaction::clean(call.redactor(), &mut arguments, &self.arguments);
+            call.note_redacted(&self.about, cleaned.map_err(Problem::invalid)?)
+        } else {
+            0
+        };
         let named = arguments.clone();
         let performed = (self.perform)(arguments, Arc::clone(&call)).await;
         // What was committed stays so, even if the answer to it could not be put together.
@@ -82,7 +93,11 @@ impl Entry {
             true => problem.after_all(),
             false => problem,
         };
-        performed.map_err(|problem| tell(problem).about(&named))
+        let mut reply = performed.map_err(|problem| tell(problem).about(&named))?;
+        if redacted > 0 {
+            reply.body[REDACTED] = redacted.into();
+        }
+        Ok(reply)
     }
 }
 

@@ -16,13 +16,17 @@ const SELF: &str = "crates/baton/tests/tidy.rs";
 const MODULES: &[(&str, &[&str])] = &[
     ("chance", &[]),
     ("clock", &[]),
-    ("log", &[]),
-    ("tokens", &["chance"]),
+    ("redaction", &["shape"]),
+    ("log", &["redaction"]),
+    ("tokens", &["chance", "redaction"]),
     ("metrics", &[]),
     ("waiters", &["changes", "metrics"]),
     ("changes", &[]),
     ("health", &[]),
-    ("engine", &["chance", "changes", "clock", "health", "metrics", "tokens", "waiters"]),
+    (
+        "engine",
+        &["chance", "changes", "clock", "health", "metrics", "redaction", "tokens", "waiters"],
+    ),
     ("identity", &["chance", "engine", "tokens"]),
     ("clockwork", &["engine"]),
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
@@ -33,9 +37,19 @@ const MODULES: &[(&str, &[&str])] = &[
     ("views", &["health", "shape"]),
     (
         "call",
-        &["answered", "declaration", "engine", "identity", "problem", "shape", "tokens", "views"],
+        &[
+            "answered",
+            "declaration",
+            "engine",
+            "identity",
+            "problem",
+            "redaction",
+            "shape",
+            "tokens",
+            "views",
+        ],
     ),
-    ("operation", &["answered", "call", "declaration", "problem", "shape"]),
+    ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
     ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
@@ -49,6 +63,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "engine",
             "home",
             "identity",
+            "log",
             "operation",
             "operations",
             "problem",
@@ -70,6 +85,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "demo",
+            "home",
+            "identity",
             "operation",
             "operations",
             "problem",
@@ -95,7 +112,7 @@ const DATABASES: &[&str] =
 const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 7_600;
+const DOMAIN_LINES_MAX: usize = 7_900;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

@@ -4,13 +4,15 @@
 //! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
 //! memory, can be cut off from power at every point of its history and can fail at every I/O.
 //! [`child`] runs the test binary once more in a role of its own, so that it can be killed.
+//! [`chance`] makes every random choice of a test repeatable from one number. [`tables`] shows
+//! everything that a database file holds.
 //! [`postgres`] makes clusters and databases to throw away.
-//! [`chance`] makes every random choice of a test repeatable from one number.
 
 pub mod chance;
 pub mod child;
 pub mod disk;
 pub mod postgres;
+pub mod tables;
 
 /// How many times more work a soak does than a plain run of the tests.
 const SOAK_FACTOR: u64 = 20;

@@ -2,11 +2,12 @@
 
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, Command, Proof, Supervisor};
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, RunId, TaskId};
 use baton_domain::run::Held;
 use baton_domain::task::Flow;
 use baton_store::read::RunFull;
-use baton_store::{Aim, Cursor, Order, TaskRow};
+use baton_store::{Aim, Cursor, Order, PastId, TaskRow};
 
 use super::{Call, Done};
 use crate::problem::Problem;
@@ -139,6 +140,12 @@ impl Call {
     /// A run of the caller's tenant.
     pub async fn run(&self, id: RunId) -> Result<RunFull, Problem> {
         let told = self.engine.run(&self.caller.tenant, id).await?;
+        told.what.ok_or_else(Problem::not_found)
+    }
+
+    /// A row of the history of a task.
+    pub async fn past(&self, task: TaskId, which: PastId) -> Result<Past, Problem> {
+        let told = self.engine.past(&self.caller.tenant, task, which).await?;
         told.what.ok_or_else(Problem::not_found)
     }
 

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixListener;
 
-use super::{Address, Asked, Client, KeyFrom, exit_of};
+use super::{Address, Asked, Client, KeyFrom, Trust, exit_of};
 use crate::chance::SeededChance;
 use crate::declaration::Method;
 use crate::operations;
@@ -122,6 +122,7 @@ pub(crate) fn problem(code: &str, status: u16, certainty: &str) -> Value {
 fn client(path: &Path) -> Client {
     Client {
         address: Address::Socket(path.into()),
+        trust: Trust::Machine,
         key: Some(Hidden::new("batonk_1")),
         claim_token: Some(Hidden::new("batonc_1")),
         chance: Arc::new(SeededChance::new(7)),
@@ -233,13 +234,18 @@ fn an_address_is_http_a_host_and_a_port() {
         ("http://[::1]:7117", true),
         ("http://localhost:80", true),
         ("http://baton.example:7117", false),
+        ("https://baton.example:443", false),
+        ("https://localhost:7117", true),
     ];
     for (url, local) in good {
         assert_eq!(address(url).expect("it is an address"), (url.to_owned(), local));
     }
-    for url in ["https://a:1", "http://a:1/x", "http://u:p@a:1", "a:1", "", "http://a:1/?k=1"] {
+    for url in ["ftp://a:1", "http://a:1/x", "http://u:p@a:1", "a:1", "", "http://a:1/?k=1"] {
         assert_eq!(address(url).expect_err("it is none").exit, 2, "{url}");
     }
+    let exposed = |url: &str| Address::of_url(url).expect("it is an address").is_exposed();
+    assert!(exposed("http://baton.example:7117"));
+    assert!(!exposed("https://baton.example") && !exposed("http://[::1]:7117"));
 }
 
 #[test]

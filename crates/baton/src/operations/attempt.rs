@@ -3,7 +3,7 @@
 use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, RunId, TaskId};
 use baton_domain::task::Flow;
-use baton_store::read::PAGE_MAX;
+use baton_store::PastId;
 
 use super::history::{self, Bookmark};
 use crate::call::Call;
@@ -84,12 +84,10 @@ impl Operation for Show {
         if let Some(live) = live(&row.flow).filter(|live| live.id == id) {
             return Ok(Answered::read(live, as_of));
         }
-        let pick = |record: &Past| match record {
-            Past::Attempt(own) if own.number == id.number => Some(AttemptView::ended(id.task, own)),
-            Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_) => None,
+        let found = match call.past(id.task, PastId::Attempt(id.number)).await? {
+            Past::Attempt(own) => AttemptView::ended(id.task, &own),
+            Past::Checkpoint(_) | Past::Run(_) => return Err(Problem::not_found()),
         };
-        let picked = history::pick(call, id.task, None, PAGE_MAX, pick).await?;
-        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
         Ok(Answered::read(found, as_of))
     }
 }

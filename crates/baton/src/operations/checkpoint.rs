@@ -2,7 +2,7 @@
 
 use baton_domain::history::Past;
 use baton_domain::ids::{RunId, TaskId};
-use baton_store::read::PAGE_MAX;
+use baton_store::PastId;
 
 use super::history::{self, Bookmark};
 use crate::call::Call;
@@ -77,14 +77,10 @@ impl Operation for Show {
 
     async fn perform(self, call: &Call) -> Result<Answered<CheckpointView>, Problem> {
         let (_, as_of) = call.told(self.task).await?;
-        let pick = |record: &Past| match record {
-            Past::Checkpoint(own) if own.number == self.number => {
-                Some(CheckpointView::of(self.task, own))
-            }
-            Past::Checkpoint(_) | Past::Attempt(_) | Past::Run(_) => None,
+        let found = match call.past(self.task, PastId::Checkpoint(self.number)).await? {
+            Past::Checkpoint(own) => CheckpointView::of(self.task, &own),
+            Past::Attempt(_) | Past::Run(_) => return Err(Problem::not_found()),
         };
-        let picked = history::pick(call, self.task, None, PAGE_MAX, pick).await?;
-        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
         Ok(Answered::read(found, as_of))
     }
 }

@@ -74,7 +74,7 @@ impl Shown for TaskView {
 
 impl Shown for RunView {
     async fn after(call: &Call, done: &Done) -> Result<Answered<Self>, Problem> {
-        let mut answered = call.run_view(done)?;
+        let mut answered = call.run_view(done).await?;
         words::fill(call, &done.flow, &mut answered.value).await?;
         Ok(answered)
     }

@@ -1,8 +1,10 @@
 //! Figures: how many tasks there are, and how Baton is.
 
 use baton_domain::ids::ProjectId;
+use baton_domain::view::Need;
 
 use crate::call::Call;
+use crate::identity;
 use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::record;
@@ -56,7 +58,11 @@ impl Operation for Health {
     async fn perform(self, call: &Call) -> Result<Answered<HealthView>, Problem> {
         let health = call.engine().health().await;
         let at = Some(call.engine().now());
-        let value = HealthView::of(&health);
+        let tenant = &call.caller().tenant;
+        let told = call.engine().stats(tenant, None).await.ok();
+        let unproven = told.map(|told| told.what.needs.get(&Need::StopUnverified).copied());
+        let unproven = unproven.map(Option::unwrap_or_default);
+        let value = HealthView::of(&health, unproven, *tenant == identity::local());
         // A store that cannot be read is exactly what this answer must still tell.
         Ok(Answered { value, as_of: None, at, replayed: false, secrets: vec![] })
     }

@@ -145,6 +145,21 @@ pub fn stream_head(now: Timestamp) -> String {
     )
 }
 
+/// A problem as the last words on a connection, where no parser writes them.
+#[must_use]
+pub fn bare(problem: &Problem) -> String {
+    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let body = problem.body();
+    let retry = if body["retryable"] == true { "retry-after: 1\r\n" } else { "" };
+    let body = body.to_string();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {PROBLEM}\r\ncache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\ncontent-length: {}\r\n{retry}connection: close\r\n\
+         \r\n{body}",
+        body.len()
+    )
+}
+
 fn sent(status: StatusCode, kind: &'static str, body: Sent) -> Response<Sent> {
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -13,6 +13,7 @@ use crate::operation::Entry;
 use crate::problem::Problem;
 use crate::shape::Violation;
 
+use super::connection::Connection;
 use super::guard::once;
 use super::limits::{BODY_BYTES_MAX, Limits, REQUEST_KEY_MAX};
 use super::{json, url};
@@ -27,6 +28,7 @@ pub async fn body(
     headers: &HeaderMap,
     body: Incoming,
     limits: &Limits,
+    connection: &Connection,
 ) -> Result<Map<String, Value>, Problem> {
     json_only(headers)?;
     let too_large = || {
@@ -37,7 +39,14 @@ pub async fn body(
     if at_least > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    let whole = timeout(limits.body, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let too_short = || Problem::new("malformed", "the body broke off");
+    let collected = Limited::new(body, BODY_BYTES_MAX).collect();
+    let whole = tokio::select! {
+        biased;
+        whole = timeout(limits.body, collected) => whole,
+        // Whatever came before the end was taken in above: no more will come.
+        () = connection.ended() => return Err(too_short()),
+    };
     let whole = whole.map_err(|_| {
         let detail = format!("the body did not come in within {} s", limits.body.as_secs());
         Problem::new("too_slow", detail)
@@ -45,7 +54,7 @@ pub async fn body(
     let bytes: Bytes = match whole {
         Ok(whole) => whole.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
-        Err(_) => return Err(Problem::new("malformed", "the body broke off")),
+        Err(_) => return Err(too_short()),
     };
     if bytes.is_empty() {
         return Ok(Map::new());

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::rates::Rates;
+
 /// Bytes of a request body: artifacts go another way.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of path and query: identifiers and filters, never texts.
@@ -46,10 +48,17 @@ pub struct Limits {
     pub idle: Duration,
     /// For the socket to take in something, once it has stopped.
     pub write: Duration,
+    /// For an answer that may wait, once its caller has closed its side: it is most likely gone, and
+    /// must not be handed anything; if not, what can be said at once is still said.
+    pub hung_up: Duration,
     /// Connections at once, over TCP and over the unix socket each.
     pub connections_max: usize,
     /// Requests and streams of one key at once.
     pub per_key_max: usize,
+    /// How often somebody may ask. Without limit here: `serve` sets them.
+    pub rates: Rates,
+    /// Whether callers come through a proxy, which says where from.
+    pub behind_proxy: bool,
     /// Between two comments in a stream where nothing happens.
     pub comment: Duration,
     /// At least so long between two looks of one stream, so that a busy store is not read once
@@ -74,8 +83,11 @@ impl Default for Limits {
             waiting: Duration::from_secs(65),
             idle: Duration::from_secs(75),
             write: Duration::from_secs(30),
+            hung_up: Duration::from_millis(50),
             connections_max: 1_024,
             per_key_max: 64,
+            rates: Rates::default(),
+            behind_proxy: false,
             comment: Duration::from_secs(15),
             gather: Duration::from_millis(20),
             slow: Duration::from_secs(30),

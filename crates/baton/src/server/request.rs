@@ -1,5 +1,7 @@
 //! One request, from its head to its answer.
 
+use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
@@ -24,7 +26,7 @@ use crate::shape::Shape;
 use crate::surface;
 
 use super::answer::{self, Sent};
-use super::connection::Connection;
+use super::connection::{Busy, Connection};
 use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
@@ -32,6 +34,8 @@ use super::route::{self, Found, Page};
 use super::{Limits, Peer, Server, arguments, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CLIENT: HeaderName = HeaderName::from_static("baton-client");
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EVENT_STREAM: &str = "text/event-stream";
 /// What a key must allow to read figures: the same as to read how the server is.
@@ -41,10 +45,9 @@ const FIGURES: Scope = Scope::of("health", Level::Read);
 pub async fn answer(
     server: &Arc<Server>,
     peer: Peer,
-    connection: &Arc<Connection>,
+    (connection, busy): (&Arc<Connection>, Busy),
     request: Request<Incoming>,
 ) -> Response<Sent> {
-    let busy = connection.busy();
     let (head, body) = request.into_parts();
     let answered = Answering { server, peer, connection, head: &head }.answer(body).await;
     let (response, seat) = answered.unwrap_or_else(|problem| {
@@ -66,6 +69,7 @@ type Answered = (Response<Sent>, Option<Seat>);
 impl Answering<'_> {
     async fn answer(&self, body: Incoming) -> Result<Answered, Problem> {
         guard::pass(self.head, self.server.hosts(self.peer))?;
+        self.server.gauge().address(self.address(), self.server.engine().now())?;
         match route::find(self.server.table(), &self.head.method, self.head.uri.path()) {
             Found::Operation(entry, path) => self.operation(entry, path, body).await,
             Found::Page(page) => Ok((self.page(page).await?, None)),
@@ -122,7 +126,7 @@ impl Answering<'_> {
         let seat = key.map(|key| self.server.seat(key)).transpose()?;
         let headers = &self.head.headers;
         let given = if entry.about.changes() {
-            arguments::body(headers, body, self.server.limits()).await?
+            arguments::body(headers, body, self.server.limits(), self.connection).await?
         } else {
             arguments::no_body(&body)?;
             Map::new()
@@ -133,7 +137,7 @@ impl Answering<'_> {
             entry,
             envelope: self.envelope(&session.caller, &entry.about)?,
             caller: session.caller.clone(),
-            origin: self.peer.origin(),
+            origin: self.peer.origin(once(headers, &CLIENT)?),
         };
         if !entry.about.changes() && wants_stream(headers)? && entry.is_followed() {
             let last_seen = once(headers, &LAST_EVENT_ID)?;
@@ -144,8 +148,29 @@ impl Answering<'_> {
             return Ok((answer::handed_over(), None));
         }
         let bound = bound(self.server.limits(), entry);
-        let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
+        let hung_up = self.hung_up(waits(entry, &arguments));
+        let reply = within(bound, entry, &session, asking.perform(arguments), hung_up).await?;
         Ok((answer::reply(&entry.about, reply), seat))
+    }
+
+    /// Waits until an answer is of no use any more. An end that is all the caller had to say is
+    /// none; but whoever is to wait, and hears nothing more of its caller, waits for nobody.
+    async fn hung_up(&self, waits: bool) {
+        if !waits {
+            return pending().await;
+        }
+        self.connection.ended().await;
+        sleep(self.server.limits().hung_up).await;
+    }
+
+    /// Where the caller is, as far as anybody knows: a proxy puts that last.
+    fn address(&self) -> Option<IpAddr> {
+        let Peer::Tcp(address) = self.peer else { return None };
+        if !self.server.limits().behind_proxy {
+            return Some(address);
+        }
+        let told = self.head.headers.get_all(FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+        told.rsplit(',').next()?.trim().parse().ok()
     }
 
     /// Who asks.
@@ -164,7 +189,19 @@ impl Answering<'_> {
                 return Err(Problem::new("unauthenticated", detail));
             }
         };
-        Session::open(self.server.identity(), bearer).await
+        let (identity, gauge) = (self.server.identity(), self.server.gauge());
+        let (from, now) = (self.address(), self.server.engine().now());
+        // Neighbours of whoever fails are let in by the keys that they were let in by before.
+        if let Err(problem) = gauge.may_try(from, now)
+            && !identity.is_known(bearer)
+        {
+            return Err(problem);
+        }
+        let opened = Session::open(identity, bearer).await;
+        if opened.as_ref().is_err_and(|problem| problem.code() == "unauthenticated") {
+            gauge.failed(from, now);
+        }
+        opened
     }
 
     fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
@@ -185,12 +222,19 @@ fn bound(limits: &Limits, entry: &Entry) -> Duration {
     if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
 }
 
+/// Whether the answer waits for something to happen.
+fn waits(entry: &Entry, arguments: &Value) -> bool {
+    let may_wait = entry.arguments.field("wait").is_some();
+    may_wait && (!entry.about.changes() || arguments.get("wait").is_some())
+}
+
 /// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
 async fn within(
     bound: Duration,
     entry: &Entry,
     session: &Session,
     answer: impl Future<Output = Result<Reply, Problem>>,
+    hung_up: impl Future<Output = ()>,
 ) -> Result<Reply, Problem> {
     let gave_up = |why: &str| {
         if entry.about.changes() {
@@ -205,6 +249,7 @@ async fn within(
             Ok(answer) => answer,
             Err(_) => Err(gave_up("it took too long")),
         },
+        () = hung_up => Err(gave_up("the caller closed its side while it waited")),
         problem = session.over() => Err(if entry.about.changes() {
             gave_up("the key was revoked or has expired meanwhile")
         } else {

@@ -8,7 +8,7 @@ use baton_store::sqlite::OpenError;
 
 use crate::{home, tokens};
 
-use super::socket;
+use super::{Rates, socket, tls};
 
 /// Something went wrong that has no number of its own.
 const FAILED: u8 = 1;
@@ -32,6 +32,12 @@ pub struct Wish {
     pub socket: Option<PathBuf>,
     /// Whether somebody in front encrypts.
     pub behind_proxy: bool,
+    /// The files of certificate and key, if it encrypts itself.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// How often somebody may ask.
+    pub rates: Rates,
+    /// Whether to stop when standard input ends.
+    pub with_stdin: bool,
     /// Names under which it is asked for besides those of this machine.
     pub hosts: Vec<String>,
     /// Whether to say in JSON that it is ready.
@@ -43,8 +49,9 @@ pub struct Wish {
 pub enum Error {
     /// Anybody on the network could listen in.
     #[error(
-        "{0} can be reached from other machines, and keys would cross the network unencrypted: put \
-         a proxy that speaks TLS in front and say --behind-proxy, or listen at 127.0.0.1"
+        "{0} can be reached from other machines, and keys would cross the network unencrypted: give \
+         it a certificate by --tls-cert FILE --tls-key FILE, put a proxy that speaks TLS in front \
+         and say --behind-proxy, or listen at 127.0.0.1"
     )]
     Exposed(SocketAddr),
     /// Nobody can tell which requests are meant for it.
@@ -55,6 +62,12 @@ pub enum Error {
     /// A name that is none.
     #[error("--host takes a name as it stands in a URL, with its port if it has one, not `{0}`")]
     NotAHost(String),
+    /// Two ways to be encrypted.
+    #[error("--behind-proxy says that a proxy encrypts: leave it out, or --tls-cert and --tls-key")]
+    Twice,
+    /// Certificate or key are not to be used.
+    #[error("no TLS: {0}")]
+    Tls(#[from] tls::Error),
     /// The folder is not to be used.
     #[error(transparent)]
     Home(#[from] home::Error),
@@ -64,6 +77,9 @@ pub enum Error {
     /// The address is not to be had.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    /// Somebody else has the address.
+    #[error("somebody listens at {0} already: stop it, or choose another by --listen ADDR")]
+    Taken(SocketAddr),
     /// The key of the local user is not to be had.
     #[error("the key file {0}: {1}")]
     KeyFile(PathBuf, String),
@@ -82,10 +98,13 @@ impl Wish {
                 return Err(Error::NotAHost(host.clone()));
             }
         }
+        if self.behind_proxy && self.tls.is_some() {
+            return Err(Error::Twice);
+        }
         if self.listen.ip().is_loopback() {
             return Ok(());
         }
-        if !self.behind_proxy {
+        if !self.behind_proxy && self.tls.is_none() {
             return Err(Error::Exposed(self.listen));
         }
         if self.hosts.is_empty() {
@@ -96,11 +115,23 @@ impl Wish {
 }
 
 impl Error {
+    /// Why an address is not to be had.
+    pub fn listen(address: SocketAddr, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Self::Taken(address),
+            _ => Self::Listen(address, error),
+        }
+    }
+
     /// What the program exits with.
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
-            Self::Exposed(_) | Self::Nameless(_) | Self::NotAHost(_) => USAGE,
+            Self::Exposed(_)
+            | Self::Nameless(_)
+            | Self::NotAHost(_)
+            | Self::Twice
+            | Self::Tls(_) => USAGE,
             Self::Home(home::Error::Store(error)) => match error {
                 OpenError::InUse(_) => BUSY,
                 OpenError::NotOurs(_)
@@ -125,7 +156,7 @@ impl Error {
                 | socket::Error::TooLong(_) => USAGE,
                 socket::Error::Io(..) => DISK,
             },
-            Self::Listen(_, error) if error.kind() == io::ErrorKind::AddrInUse => BUSY,
+            Self::Taken(_) => BUSY,
             Self::KeyFile(..) => DATA,
             Self::Listen(..) | Self::Signals(_) => FAILED,
         }

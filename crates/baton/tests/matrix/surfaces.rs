@@ -1,7 +1,7 @@
 //! The ways in which an operation is asked for.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use baton::operation::{Entry, Method};
@@ -128,24 +128,28 @@ impl Stand {
             drop(stdin);
             child.wait_with_output().expect("it ends")
         };
-        let output = spawn_blocking(run).await.expect("it ran");
-        let granted = output.status.success();
-        let text = if granted { &output.stdout } else { &output.stderr };
-        let body: Value = serde_json::from_slice(text)
-            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(text)));
-        if granted {
-            return Said { granted, body };
-        }
-        let problem = body["error"].clone();
-        let code = output.status.code().and_then(|code| u8::try_from(code).ok());
-        let word = problem["code"].as_str().expect("a problem has a code");
-        let row = baton::problem::CODES.iter().find(|row| row.word == word);
-        assert_eq!(code, row.map(|row| row.exit), "the exit code of {word}");
-        Said { granted, body: problem }
+        printed(&spawn_blocking(run).await.expect("it ran"))
     }
 }
 
-fn said(answer: &Answer) -> Said {
+/// What a command printed, and whether it exits as it must.
+pub fn printed(output: &Output) -> Said {
+    let granted = output.status.success();
+    let text = if granted { &output.stdout } else { &output.stderr };
+    let body: Value = serde_json::from_slice(text)
+        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(text)));
+    if granted {
+        return Said { granted, body };
+    }
+    let problem = body["error"].clone();
+    let code = output.status.code().and_then(|code| u8::try_from(code).ok());
+    let word = problem["code"].as_str().expect("a problem has a code");
+    let row = baton::problem::CODES.iter().find(|row| row.word == word);
+    assert_eq!(code, row.map(|row| row.exit), "the exit code of {word}");
+    Said { granted, body: problem }
+}
+
+pub fn said(answer: &Answer) -> Said {
     Said { granted: answer.status < 300, body: answer.json() }
 }
 
@@ -180,7 +184,7 @@ pub fn plain(entry: &Entry, arguments: &Value, request: &str) -> Ask {
     Ask::change(entry.about.method.word(), &path, request, &json!(rest))
 }
 
-fn as_text(value: &Value) -> String {
+pub fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

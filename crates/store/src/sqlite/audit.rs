@@ -325,6 +325,9 @@ impl Tenant<'_> {
     fn rows(&self, reached: &mut Reached, count: i64) -> Result<Walked, Error> {
         let (at, after) = reached.row.unwrap_or((0, 0));
         let Some((table, by)) = TABLES.get(at) else {
+            if self.floor == 0 && !self.has_records()? {
+                return Ok(Err((0, "the records of the tenant hang on no chain")));
+            }
             *reached = Reached { tenant: self.key + 1, ..Reached::default() };
             return Ok(Ok(0));
         };
@@ -345,6 +348,14 @@ impl Tenant<'_> {
         }
         reached.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
         Ok(Ok(looked_at))
+    }
+
+    /// Whether the chain of the tenant's own records is there, if it ever had any.
+    fn has_records(&self) -> rusqlite::Result<bool> {
+        let sql = "SELECT records_version = 0 OR EXISTS (SELECT 1 FROM events e
+                     WHERE e.tenant = t.id AND e.task = 0 AND e.link = t.records_head)
+                   FROM tenants t WHERE t.id = ?1";
+        self.conn.prepare_cached(sql)?.query_row([self.key], |row| row.get(0))
     }
 }
 

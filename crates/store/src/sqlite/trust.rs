@@ -9,14 +9,19 @@ use crate::chain::{is_vouched, vouch_for};
 
 /// Whether the database was made with this pepper; a new one is from now on.
 pub(super) fn knows_pepper(conn: &Connection, given: &PepperDigest) -> rusqlite::Result<bool> {
-    let sql = "SELECT value FROM meta WHERE name = 'pepper'";
-    let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
-    if let Some(known) = known {
-        return Ok(known == given.0);
+    if let Some(known) = pepper(conn)? {
+        return Ok(known.0 == given.0);
     }
     let sql = "INSERT INTO meta (name, value) VALUES ('pepper', ?1)";
     conn.execute(sql, [given.0])?;
     Ok(true)
+}
+
+/// By which the pepper of a database is known, if it has met one.
+pub(super) fn pepper(conn: &Connection) -> rusqlite::Result<Option<PepperDigest>> {
+    let sql = "SELECT value FROM meta WHERE name = 'pepper'";
+    let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(known.map(PepperDigest))
 }
 
 /// Adds the present key to those that may have signed. When it is new, it vouches for all before it:

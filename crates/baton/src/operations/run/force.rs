@@ -23,6 +23,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why.
         reason: Reason,
@@ -91,5 +92,5 @@ async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunVie
     if counts && nothing {
         forces.give_back(&caller.tenant, &caller.principal, task);
     }
-    call.run_view(&done?)
+    call.run_view(&done?).await
 }

@@ -25,7 +25,7 @@ async fn check(noun: &str, verb: &str, after: Duration, code: &str) {
     let identity = Arc::new(Identity::new(world.engine, chance, operations::scopes()));
     let (entry, session) = (entry(noun, verb), Session::owner(&identity));
     let bound = bound(&Limits::default(), entry);
-    let mut answer = pin!(within(bound, entry, &session, pending()));
+    let mut answer = pin!(within(bound, entry, &session, pending(), pending()));
     let early = timeout(after - Duration::from_millis(10), answer.as_mut()).await;
     assert!(early.is_err(), "{noun} {verb}: it is given up too early");
     let told = timeout(Duration::from_millis(20), answer).await.expect("by then it is given up");
