@@ -9,6 +9,7 @@
 mod admin;
 mod guardian;
 mod place;
+mod pooler;
 mod programs;
 mod shared;
 mod template;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use pooler::Pooler;
 pub use programs::Programs;
 
 use guardian::Guardian;
@@ -170,15 +172,8 @@ impl Database {
     ///
     /// # Panics
     /// If it never does.
-    #[expect(clippy::disallowed_methods, reason = "a server that recovers tells nobody of its end")]
     pub fn wait_until_up(&self) {
-        for _ in 0..LOOKS_MAX {
-            if admin::say(&url(&self.home, ADMIN, &self.name), &["SELECT 1".to_owned()]).is_ok() {
-                return;
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        panic!("the server does not come back");
+        wait_for(&url(&self.home, ADMIN, &self.name));
     }
 
     /// What the server said about this database so far, line by line.
@@ -215,6 +210,17 @@ impl Drop for Database {
         // A cluster that is gone has taken the database along.
         drop(admin::say(&url(&self.home, ADMIN, ADMIN), &[statement]));
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a server that starts tells nobody when it is done")]
+fn wait_for(url: &str) {
+    for _ in 0..LOOKS_MAX {
+        if admin::say(url, &["SELECT 1".to_owned()]).is_ok() {
+            return;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    panic!("nobody answers at {url}");
 }
 
 fn url(home: &Path, user: &str, database: &str) -> String {

@@ -13,6 +13,7 @@ use tokio_postgres::{AsyncMessage, Config, NoTls};
 
 use super::Shared;
 use super::connections::connect;
+use super::open::is_pooled;
 use super::trouble::{Trouble, deepest};
 use super::wire::params;
 use crate::rows::nat;
@@ -134,7 +135,7 @@ fn read_notice(own: u64, notice: &str) -> Vec<(TenantId, bool)> {
 /// Listens to other servers, for as long as the store is open. Where a pooler forbids it, positions
 /// are all there is to go by.
 pub(super) async fn listen(shared: Arc<Shared>) {
-    loop {
+    while !is_pooled(&shared.config) {
         if let Err(why) = hear(&shared, &shared.config).await {
             tracing::debug!(why, "nobody listens to other servers for a moment");
         }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Config, NoTls};
 
+use super::open::is_pooled;
 use super::trouble::{Trouble, deepest};
 use super::wire::Conn;
 
@@ -139,5 +140,5 @@ pub(super) async fn connect(config: &Config) -> Result<Conn, Trouble> {
             tracing::warn!(error = deepest(&error), "a connection to the database ended");
         }
     });
-    Ok(Conn::new(client))
+    Ok(Conn::new(client, is_pooled(config)))
 }

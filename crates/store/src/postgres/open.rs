@@ -19,6 +19,13 @@ const ABOUT: &str = "SELECT current_setting('server_version_num')::int4, pg_is_i
     current_setting('full_page_writes'), current_setting('server_encoding'),
     current_setting('transaction_read_only')";
 
+/// What a server is told who connects, directly or through a pooler.
+const DIRECT: &str = "baton";
+const POOLED: &str = "baton, through a pooler";
+/// What an address says if a pooler is between that lends a connection for one transaction at a time.
+/// It is not guessed: statements that two servers prepared under the same name would be mixed up.
+const POOLER: &str = "pooler=transaction";
+
 /// Whether what is committed under this setting is on disk before it is answered.
 pub(super) fn is_durable(synchronous_commit: &str) -> bool {
     matches!(synchronous_commit, "on" | "remote_apply")
@@ -30,14 +37,28 @@ pub(super) fn config(url: &str) -> Result<Config, OpenError> {
         let form = "write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with % before odd signs";
         OpenError::Address(form.into())
     };
+    let (url, pooled) = without_pooler(url);
     let mut config: Config = url.parse().map_err(|_| unreadable())?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(unreadable());
     }
     refuse_plain_text(&config)?;
-    config.application_name("baton");
+    config.application_name(if pooled { POOLED } else { DIRECT });
     config.keepalives_idle(std::time::Duration::from_secs(30));
     Ok(config)
+}
+
+/// The address as others understand it, and whether a pooler is between.
+fn without_pooler(url: &str) -> (String, bool) {
+    let Some((place, query)) = url.split_once('?') else { return (url.to_owned(), false) };
+    let rest: Vec<_> = query.split('&').filter(|word| *word != POOLER).collect();
+    let pooled = rest.len() < query.split('&').count();
+    (if rest.is_empty() { place.to_owned() } else { format!("{place}?{}", rest.join("&")) }, pooled)
+}
+
+/// Whether connections go through a pooler, as their address said.
+pub(super) fn is_pooled(config: &Config) -> bool {
+    config.get_application_name() == Some(POOLED)
 }
 
 /// A password must not cross a network in plain text unless somebody said so.

@@ -6,18 +6,53 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::trouble::Trouble;
 
-/// Something to put into a statement.
-pub(super) type Param = Box<dyn ToSql + Sync + Send>;
+/// Something to put into a statement, and what the database calls its type.
+pub(super) type Param = (Box<dyn ToSql + Sync + Send>, Type);
+
+/// A value whose type is known without asking the database.
+pub(super) trait Typed: ToSql + Sync + Send + 'static {
+    const TYPE: Type;
+}
+
+macro_rules! typed {
+    ($($value:ty: $name:ident;)*) => {$(
+        impl Typed for $value {
+            const TYPE: Type = Type::$name;
+        }
+    )*};
+}
+
+typed! {
+    bool: BOOL;
+    i16: INT2;
+    i32: INT4;
+    i64: INT8;
+    String: TEXT;
+    Vec<u8>: BYTEA;
+    Option<i64>: INT8;
+    Option<String>: TEXT;
+    Option<Vec<u8>>: BYTEA;
+    Vec<bool>: BOOL_ARRAY;
+    Vec<i32>: INT4_ARRAY;
+    Vec<i64>: INT8_ARRAY;
+    Vec<Option<i64>>: INT8_ARRAY;
+    Vec<String>: TEXT_ARRAY;
+    Vec<Vec<u8>>: BYTEA_ARRAY;
+}
+
+pub(super) fn param<T: Typed>(value: T) -> Param {
+    (Box::new(value), T::TYPE)
+}
 
 /// Values for a statement.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
-        vec![$(Box::new($value) as $crate::postgres::wire::Param),*]
+        vec![$($crate::postgres::wire::param($value)),*]
     };
 }
 pub(super) use params;
@@ -50,11 +85,13 @@ impl Answers {
 pub(super) struct Conn {
     pub(super) client: Client,
     prepared: HashMap<&'static str, Statement>,
+    /// Whether a pooler is between: what was prepared in one transaction is not there in the next.
+    pooled: bool,
 }
 
 impl Conn {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, prepared: HashMap::new() }
+    pub(super) fn new(client: Client, pooled: bool) -> Self {
+        Self { client, prepared: HashMap::new(), pooled }
     }
 
     /// Sends everything, then waits for everything. The first failure counts: what was sent after it
@@ -65,18 +102,23 @@ impl Conn {
 
     /// The same of what may be sent once more, on another connection.
     pub(super) async fn send_kept(&mut self, flush: &Flush) -> Result<Answers, Trouble> {
-        for (sql, _) in &flush.calls {
+        for (sql, _) in flush.calls.iter().filter(|_| !self.pooled) {
             if !self.prepared.contains_key(sql) {
                 let statement = self.client.prepare(sql).await?;
                 self.prepared.insert(sql, statement);
             }
         }
         let calls = flush.calls.iter().map(|(sql, params)| {
-            let (client, statement) = (&self.client, &self.prepared[sql]);
+            let (client, statement) = (&self.client, self.prepared.get(sql));
             Box::pin(async move {
-                let params: Vec<&(dyn ToSql + Sync)> =
-                    params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-                client.query(statement, &params).await
+                let values = params.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync));
+                match statement {
+                    Some(statement) => client.query(statement, &values.collect::<Vec<_>>()).await,
+                    None => {
+                        let types = params.iter().map(|(_, name)| name.clone());
+                        client.query_typed(sql, &values.zip(types).collect::<Vec<_>>()).await
+                    }
+                }
             })
         });
         let answers = in_order(calls.collect()).await;

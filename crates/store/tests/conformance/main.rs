@@ -301,3 +301,19 @@ mod two_servers {
             a_limit_holds_at_every_moment_whoever_claims;
     }
 }
+
+/// Where a pooler could make a difference: what is prepared, set or locked must not outlive its
+/// transaction.
+mod pooled {
+    conformance! {
+        crate::backend::Postgres::through_a_pooler();
+        tasks: everything_is_there_again_after_a_restart;
+        requests: of_racing_repeats_one_is_carried_out;
+        claims: a_hundred_claimers_of_ten_runs_make_ten_winners;
+        graph: racing_edges_never_close_a_circle;
+        entries: a_reader_with_a_cursor_misses_nothing two_seals_at_once_leave_the_audit_whole;
+        reads: a_list_shows_what_every_filter_asks_for counts_tell_what_is_where;
+        keys: a_key_reads_as_it_was_made;
+        crowds: whatever_many_ask_at_once_the_laws_hold;
+    }
+}

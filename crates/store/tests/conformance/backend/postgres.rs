@@ -17,7 +17,7 @@ use baton_store::{
     List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants,
     Told,
 };
-use baton_testkit::postgres::{Cluster, Database};
+use baton_testkit::postgres::{Cluster, Database, Pooler};
 use tokio::runtime::Runtime;
 
 use super::Backend;
@@ -25,18 +25,19 @@ use super::Backend;
 /// A database that vanishes with the case, and how many servers it is shared by.
 pub struct Postgres {
     database: Arc<Database>,
+    pooler: Option<Pooler>,
     servers: usize,
 }
 
 impl Postgres {
     /// One server.
     pub fn fresh() -> Self {
-        Self { database: Arc::new(Database::fresh()), servers: 1 }
+        Self { database: Arc::new(Database::fresh()), pooler: None, servers: 1 }
     }
 
     /// Two servers on a database of a cluster that will be crashed.
     pub fn in_cluster(cluster: &Cluster) -> Self {
-        Self { database: Arc::new(cluster.database()), servers: 2 }
+        Self { database: Arc::new(cluster.database()), pooler: None, servers: 2 }
     }
 
     /// The database itself, to be broken.
@@ -46,7 +47,21 @@ impl Postgres {
 
     /// Two servers, which take turns in whatever is asked.
     pub fn of_two_servers() -> Self {
-        Self { database: Arc::new(Database::fresh()), servers: 2 }
+        Self { database: Arc::new(Database::fresh()), pooler: None, servers: 2 }
+    }
+}
+
+impl Postgres {
+    /// Two servers that reach the database through a pooler, which lends them connections for one
+    /// transaction at a time.
+    pub fn through_a_pooler() -> Self {
+        let database = Arc::new(Database::fresh());
+        let pooler = Some(Pooler::before(&database));
+        Self { database, pooler, servers: 2 }
+    }
+
+    fn url(&self) -> String {
+        self.pooler.as_ref().map_or_else(|| self.database.url(), Pooler::url)
     }
 }
 
@@ -63,9 +78,8 @@ impl Drop for Postgres {
 
 impl Backend for Postgres {
     fn open(&self, clock: Arc<dyn Clock>, bell: Bell) -> Arc<dyn Store> {
-        let server = |salt| {
-            Arc::new(open(&self.database.url(), Some(Arc::clone(&clock)), Arc::clone(&bell), salt))
-        };
+        let server =
+            |salt| Arc::new(open(&self.url(), Some(Arc::clone(&clock)), Arc::clone(&bell), salt));
         let mut servers: Vec<Arc<PostgresStore>> = (0..self.servers).map(server).collect();
         if servers.len() == 1 {
             return servers.remove(0);
