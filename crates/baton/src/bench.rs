@@ -4,6 +4,7 @@
 mod empty;
 mod http;
 mod load;
+mod postgres;
 mod refusals;
 mod table;
 mod wire;
@@ -24,6 +25,7 @@ use load::Load;
 use table::Table;
 
 pub use empty::serve as serve_nothing;
+pub use postgres::run as run_on_postgres;
 
 /// Orders per commit of the bare loops.
 const BATCH: u64 = 100;
@@ -54,6 +56,12 @@ pub enum Failure {
     /// The bare loop failed.
     #[error("the bare loop failed: {0}")]
     Loop(String),
+    /// The hand-written queue failed.
+    #[error(transparent)]
+    Yardstick(#[from] baton_store::postgres::bare::Failed),
+    /// Somebody keeps something there.
+    #[error("the database is not empty, and a bench writes a great deal: name one that is")]
+    InUse,
     /// An order was not carried out.
     #[error(transparent)]
     Order(#[from] baton_store::Error),

@@ -42,6 +42,16 @@ impl Load {
         Self::with(home::open(folder, None, Arc::new(SystemChance))?, folder, watch).await
     }
 
+    /// The same on a database elsewhere; the folder is for what servers keep to themselves.
+    pub(super) async fn on_database(
+        url: &str,
+        folder: &Path,
+        watch: Arc<dyn Stopwatch>,
+    ) -> Result<Self, Failure> {
+        let engine = home::open_elsewhere(folder, url, None, Arc::new(SystemChance)).await?;
+        Self::with(engine, folder, watch).await
+    }
+
     async fn with(
         engine: Engine,
         folder: &Path,

@@ -57,7 +57,12 @@ async fn beside(
         bare.lay_out(plan.cycles + 2 * batch * callers).await?;
         let each = (plan.cycles / batch / callers).max(1);
         let rate = pgbench(script, url, folder, callers, each)? * batch_size(batch);
-        table.rate(&format!("pgbench, claim and complete {name}, {callers} callers"), rate, None, None)?;
+        table.rate(
+            &format!("pgbench, claim and complete {name}, {callers} callers"),
+            rate,
+            None,
+            None,
+        )?;
         rates.push(rate);
     }
     load.create(plan.cycles, 64).await?;
@@ -102,7 +107,13 @@ async fn commit_micros(bare: &Bare, watch: &dyn Stopwatch) -> Result<u64, Failur
 }
 
 /// Has `pgbench` run a script so many times by each of so many clients; how often a second it did.
-fn pgbench(script: &str, url: &str, folder: &Path, callers: u64, each: u64) -> Result<f64, Failure> {
+fn pgbench(
+    script: &str,
+    url: &str,
+    folder: &Path,
+    callers: u64,
+    each: u64,
+) -> Result<f64, Failure> {
     let path = folder.join("script.sql");
     std::fs::write(&path, script)?;
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);

@@ -114,7 +114,16 @@ fn bench_command() -> Command {
     };
     Command::new("bench")
         .about("Measure the store beside its limits, all in one run")
-        .arg(numbers("callers", "1,16,64", "How many callers at once"))
+        .arg(
+            Arg::new("store")
+                .long("store")
+                .value_parser(["sqlite", "postgres"])
+                .default_value("sqlite")
+                .help(
+                    "Which store; postgres is measured in the empty database of BATON_DATABASE_URL",
+                ),
+        )
+        .arg(numbers("callers", "1,4,16,64", "How many callers at once"))
         .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
         .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
         .arg(Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)))
@@ -167,9 +176,16 @@ async fn measure(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
     if asked.get_flag("empty-post") {
         return bench::serve_nothing(out).await.map(|()| 0).map_err(|error| broke(&error));
     }
-    let done = match asked.get_one::<PathBuf>("probe") {
-        Some(folder) => bench::answer_probe(folder, out).await,
-        None => bench::run(&plan, out).await,
+    let on_postgres = asked.get_one::<String>("store").is_some_and(|store| store == "postgres");
+    let done = match (asked.get_one::<PathBuf>("probe"), &session.around.database_url) {
+        (Some(folder), _) => bench::answer_probe(folder, out).await,
+        (None, Some(url)) if on_postgres => bench::run_on_postgres(&plan, url.reveal(), out).await,
+        (None, None) if on_postgres => {
+            let detail = "which database is to be measured? BATON_DATABASE_URL does not say";
+            let next = "BATON_DATABASE_URL=postgres://… baton bench --store postgres";
+            return Err(Problem::new("malformed", detail).next(next).into());
+        }
+        (None, _) => bench::run(&plan, out).await,
     };
     done.map(|()| 0).map_err(|error| broke(&error))
 }

@@ -8,6 +8,7 @@ use std::thread;
 
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_testkit::chance::Chance;
+use baton_testkit::postgres::{Cluster, Disk};
 use baton_testkit::rounds;
 use serde_json::{Value, json};
 
@@ -39,22 +40,51 @@ const WAITS_MAX: usize = 8;
 #[test]
 fn a_server_killed_under_load_loses_nothing_and_doubles_nothing() {
     let place = tempfile::tempdir().expect("a folder");
-    killed_often(&Ground::sqlite(place.path()));
+    killed_often(&Ground::sqlite(place.path()), None);
 }
 
-fn killed_often(ground: &Ground) {
+#[test]
+fn a_server_on_postgres_killed_under_load_loses_nothing_and_doubles_nothing() {
+    let place = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::start(Disk::Careful);
+    killed_often(&Ground::postgres(place.path(), &cluster.database().url()), None);
+}
+
+#[test]
+fn two_servers_of_one_database_lose_nothing_and_double_nothing_while_one_is_killed() {
+    let place = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::start(Disk::Careful);
+    let killed = Ground::postgres(&place.path().join("one"), &cluster.database().url());
+    let beside = killed.beside(&place.path().join("other"));
+    killed_often(&killed, Some(&beside));
+}
+
+/// Kills the server on one ground; one on another may go on beside it, and serves every other caller.
+fn killed_often(ground: &Ground, beside: Option<&Ground>) {
     let first = Server::start(ground, "127.0.0.1:0");
-    let (address, key_file) = (first.address.clone(), first.key_file.clone());
-    let bearer = std::fs::read_to_string(&key_file).expect("the key can be read");
-    let client = || Client::new(&address, bearer.trim());
+    let other = beside.map(|beside| Server::start(beside, "127.0.0.1:0"));
+    let address = first.address.clone();
+    let doors: Vec<_> = std::iter::once(&first)
+        .chain(&other)
+        .map(|server| {
+            let bearer = std::fs::read_to_string(&server.key_file).expect("the key can be read");
+            (server.address.clone(), bearer.trim().to_owned())
+        })
+        .collect();
+    let client_at = |at: usize| {
+        let (address, bearer) = &doors[at % doors.len()];
+        Client::new(address, bearer)
+    };
+    let client = || client_at(0);
     put_project(&mut client());
     let (history, stop) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
     let (downs, holders) = thread::scope(|scope| {
-        let work = |name: &&str| {
-            let holder = Holder::new(name, client(), (Arc::clone(&history), Arc::clone(&stop)));
+        let work = |(at, name): (usize, &&str)| {
+            let shared = (Arc::clone(&history), Arc::clone(&stop));
+            let holder = Holder::new(name, client_at(at), shared);
             scope.spawn(move || holder.work())
         };
-        let working: Vec<_> = CALLERS.iter().map(work).collect();
+        let working: Vec<_> = CALLERS.iter().enumerate().map(work).collect();
         let (last, downs) = kill_often(first, ground, &address, &history);
         stop.store(true, Ordering::SeqCst);
         history.start();
@@ -81,6 +111,7 @@ fn killed_often(ground: &Ground) {
     );
     enough(&history, &freed, fenced.len());
     last.kill();
+    drop(other);
     audited(ground);
 }
 
@@ -107,7 +138,7 @@ fn kill_often(
     address: &str,
     history: &History,
 ) -> (Server, Vec<(i64, i64)>) {
-    let kills = if rounds(1) > 1 { 10_000 } else { 200 };
+    let kills = if rounds(1) > 1 { ground.kills_in_a_soak } else { ground.kills };
     let (mut server, mut chance, mut downs) = (first, Chance::new(3), vec![]);
     for _ in 0..kills {
         history.wait_for_more(chance.below(40));

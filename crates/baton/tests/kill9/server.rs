@@ -12,12 +12,34 @@ pub struct Ground {
     pub folder: PathBuf,
     /// What the program is started with besides.
     pub environment: Vec<(String, String)>,
+    /// How often the server is killed.
+    pub kills: u64,
+    pub kills_in_a_soak: u64,
 }
 
 impl Ground {
     /// A file in a folder.
     pub fn sqlite(place: &Path) -> Self {
-        Self { folder: place.join("data"), environment: vec![] }
+        Self {
+            folder: place.join("data"),
+            environment: vec![],
+            kills: 200,
+            kills_in_a_soak: 10_000,
+        }
+    }
+
+    /// A database elsewhere: it takes longer to come back to.
+    pub fn postgres(place: &Path, url: &str) -> Self {
+        let environment = vec![("BATON_DATABASE_URL".to_owned(), url.to_owned())];
+        Self { environment, kills: 40, kills_in_a_soak: 2_000, ..Self::sqlite(place) }
+    }
+
+    /// The same database, from another folder: the pepper is everybody's.
+    pub fn beside(&self, place: &Path) -> Self {
+        let pepper = self.folder.join("pepper").display().to_string();
+        let mut environment = self.environment.clone();
+        environment.push(("BATON_PEPPER_FILE".to_owned(), pepper));
+        Self { folder: place.join("data"), environment, ..*self }
     }
 
     /// The program, asked for this, on this ground.
