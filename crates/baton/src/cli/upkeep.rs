@@ -267,7 +267,7 @@ async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
     let begun = begun.map_err(|error| refused(&error))?;
     let revoked = match asked.get_flag("keep-keys") {
         true => None,
-        false => Some(revoke_all(begun.folder()).await?),
+        false => Some(revoke_all(begun.draft()).await?),
     };
     let restored = begun.finish().map_err(|error| refused(&error))?;
     let aside = restored.aside.as_deref().map(|path| path.display().to_string());

@@ -74,7 +74,7 @@ impl Restoring {
 
     /// The folder of the copy, in which it may be opened and changed before it comes back.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub fn draft(&self) -> &Path {
         &self.draft
     }
 

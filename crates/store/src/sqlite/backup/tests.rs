@@ -164,7 +164,7 @@ fn a_restore_that_is_given_up_changes_nothing_and_one_that_was_killed_is_cleared
     back_up(from.path(), &copy, None).expect("a copy");
     let before = (names(from.path()), about(from.path()).expect("it can be looked at"));
     let begun = Restoring::begin(&copy, from.path(), &mut chance(9), None).expect("it begins");
-    let draft = begun.folder().to_owned();
+    let draft = begun.draft().to_owned();
     drop(SqliteStore::open(&draft, options(7)).expect("it can be opened and changed"));
     drop(begun);
     assert_eq!((names(from.path()), about(from.path()).expect("it is there")), before);
