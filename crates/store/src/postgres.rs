@@ -7,6 +7,7 @@
 
 mod amnesty;
 mod audit;
+pub mod backup;
 pub mod bare;
 mod batch;
 mod bells;
@@ -16,6 +17,7 @@ mod ink;
 mod keys;
 mod lists;
 mod load;
+mod look;
 mod migrate;
 mod open;
 mod orders;
@@ -57,6 +59,7 @@ use crate::inbox::Inbox;
 pub use crate::rows::Chance;
 use crate::rows::{Salts, nat};
 use crate::ruling::Judge;
+use crate::sqlite::Place;
 use crate::{Bell, Clock, PepperDigest};
 
 /// Batches on their way at once: while one is being committed the next ones lock and judge.
@@ -82,6 +85,8 @@ pub struct Options {
     pub signing: Option<SigningKey>,
     /// By which a wrong pepper is known; without it any pepper will do.
     pub pepper: Option<PepperDigest>,
+    /// The folder of this server, which nobody else may use as long as the store is open.
+    pub place: Option<Place>,
     careless: bool,
 }
 
@@ -96,6 +101,7 @@ impl Options {
             bell: Arc::new(|_| {}),
             signing: None,
             pepper: None,
+            place: None,
             careless: false,
         }
     }
@@ -178,6 +184,7 @@ pub struct PostgresStore {
     /// Whoever tells, listens and looks, until the store is closed.
     ears: Vec<JoinHandle<()>>,
     writers: Vec<JoinHandle<()>>,
+    _place: Option<Place>,
 }
 
 /// What everybody in here shares.
@@ -263,7 +270,7 @@ impl PostgresStore {
             tokio::spawn(bells::listen(Arc::clone(&shared))),
             tokio::spawn(bells::look(Arc::clone(&shared))),
         ];
-        Ok(Self { shared, round: Arc::default(), ears, writers })
+        Ok(Self { shared, round: Arc::default(), ears, writers, _place: options.place })
     }
 
     /// The store's clock: the database's.

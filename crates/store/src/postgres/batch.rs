@@ -8,7 +8,8 @@ use baton_domain::project::Project;
 
 use super::connections::Lent;
 use super::ink::Done;
-use super::load::{self, Wanted};
+use super::load;
+use super::look::{self, Wanted};
 use super::orders::Fail;
 use super::pen::{self, Heads};
 use super::room::{Room, Spot};
@@ -125,12 +126,12 @@ async fn once(
         // Who may work where, and what is limited, must be known before anything else is asked.
         let records = std::mem::take(&mut wanted.records);
         let first = Wanted { records, ..Wanted::default() };
-        load::look_again(shared, lent, &mut room, &first).await?;
+        look::look_again(shared, lent, &mut room, &first).await?;
         wanted = Wanted::of(&room, steps);
     }
     let mut groups = lanes.groups(&room, steps);
     claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);
-    load::look_again(shared, lent, &mut room, &wanted).await?;
+    look::look_again(shared, lent, &mut room, &wanted).await?;
     claims::lock_heads(lent, &mut room, &mut groups, steps, false).await?;
     let mut done: Vec<Option<Result<Done, Error>>> = steps.iter().map(|_| None).collect();
     for (at, step) in steps.iter().enumerate() {

@@ -13,7 +13,8 @@ use baton_domain::task::Flow;
 
 use super::Shared;
 use super::ink::Done;
-use super::load::{Wanted, keep_locked};
+use super::load::keep_locked;
+use super::look::Wanted;
 use super::orders::Fail;
 use super::room::{Ledger, Room};
 use super::step::{Goal, Step};

@@ -9,6 +9,8 @@ use crate::rows::Chance;
 
 /// Every version of the schema; the last one is the present.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
+/// What the readers' role may see.
+const GRANTS: &str = include_str!("migrations/grants.sql");
 /// The advisory lock under which servers that start at once migrate one after another.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1113683968, 6)";
 /// Whoever waits for a table longer than this gives up, so that nobody queues behind a migration.
@@ -28,6 +30,12 @@ const VERSION: &str = "INSERT INTO meta (name, number) VALUES ('version', $1)
     ON CONFLICT (name) DO UPDATE SET number = excluded.number";
 const HAS_ROLE: &str = "SELECT pg_has_role(current_user, r.oid, 'MEMBER')
     FROM pg_roles r WHERE r.rolname = 'baton_reader'";
+const EMPTY: &str = "DO $$ DECLARE name text; BEGIN
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
+            EXECUTE format('DROP TABLE %I CASCADE', name);
+        END LOOP;
+        DROP FUNCTION IF EXISTS refuse_change(), keep_entry();
+    END $$";
 const MAKE_ROLE: &str = "DO $$ BEGIN
         IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'baton_reader') THEN
             CREATE ROLE baton_reader NOLOGIN;
@@ -82,6 +90,7 @@ async fn step(conn: &mut Conn, chance: &mut Chance, at: i64, known: i64) -> Resu
         let incarnation = crate::rows::int(incarnation);
         conn.query(NAMES, params![incarnation, deployment]).await.map_err(failed)?;
     }
+    conn.client.batch_execute(GRANTS).await.map_err(broken)?;
     conn.query(VERSION, params![at + 1]).await.map_err(failed)?;
     conn.client.batch_execute("COMMIT").await.map_err(broken)
 }
@@ -108,6 +117,18 @@ async fn check(conn: &mut Conn, known: i64) -> Result<i64, OpenError> {
         return Err(OpenError::Newer { found: found.max(needed), known });
     }
     Ok(found)
+}
+
+/// Gives the readers' role its rights, which a copy does not bring back.
+pub(super) async fn grant(conn: &mut Conn) -> Result<(), OpenError> {
+    let granted = conn.client.batch_execute(GRANTS).await;
+    granted.map_err(|error| OpenError::Damaged(Trouble::from(error).told().to_string()))
+}
+
+/// Takes everything out of a database that a copy was put into in vain.
+pub(super) async fn empty(conn: &mut Conn) -> Result<(), OpenError> {
+    let emptied = conn.client.batch_execute(EMPTY).await;
+    emptied.map_err(|error| OpenError::Damaged(Trouble::from(error).told().to_string()))
 }
 
 /// Readers see one tenant because they have a role that row level security holds for.

@@ -51,11 +51,9 @@ fn refuse_plain_text(config: &Config) -> Result<(), OpenError> {
     };
     let near = config.get_hosts().iter().all(is_local)
         && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
-    match config.get_ssl_mode() {
-        SslMode::Disable => Ok(()),
-        SslMode::Prefer if near => Ok(()),
-        _ => Err(OpenError::NoTls),
-    }
+    let mode = config.get_ssl_mode();
+    let said_so = mode == SslMode::Disable || (near && mode == SslMode::Prefer);
+    if said_so { Ok(()) } else { Err(OpenError::NoTls) }
 }
 
 /// Connects, and refuses a database that would lose what it says it kept.
@@ -100,5 +98,34 @@ async fn refused(config: &Config, trouble: &Trouble) -> OpenError {
         Some("28P01" | "28000") => OpenError::Password,
         Some("3D000") => OpenError::NoDatabase,
         Some(_) | None => OpenError::Unreachable(deepest(&why)),
+    }
+}
+
+/// Says whether anybody answers, and as whom.
+const ASK: &str = "psql \"$BATON_DATABASE_URL\" -c 'SELECT version()'";
+
+impl OpenError {
+    /// A command that helps, or that tells more.
+    #[must_use]
+    pub fn fix(&self) -> &'static str {
+        match self {
+            Self::Address(_) | Self::NoTls => "unset BATON_DATABASE_URL",
+            Self::Unreachable(_) => "pg_isready -d \"$BATON_DATABASE_URL\"",
+            Self::Password | Self::TooOld(_) | Self::Damaged(_) => ASK,
+            Self::NoDatabase => "createdb --maintenance-db=\"$BATON_DATABASE_URL\" baton",
+            Self::Standby => {
+                "psql \"$BATON_DATABASE_URL\" -c 'SELECT sender_host FROM pg_stat_wal_receiver'"
+            }
+            Self::Careless(_) => {
+                "psql \"$BATON_DATABASE_URL\" -c 'ALTER SYSTEM RESET synchronous_commit' \
+                 -c 'ALTER SYSTEM RESET fsync' -c 'SELECT pg_reload_conf()'"
+            }
+            Self::Encoding(_) => "createdb --encoding=UTF8 --template=template0 baton",
+            Self::NotBaton => "psql \"$BATON_DATABASE_URL\" -c '\\dt'",
+            Self::Newer { .. } => "which -a baton",
+            Self::WrongPepper => "find / -name pepper -size -2k 2>/dev/null",
+            Self::NoRole => "psql \"$BATON_DATABASE_URL\" -c 'CREATE ROLE baton_reader NOLOGIN'",
+            Self::Migration(..) => "baton serve",
+        }
     }
 }

@@ -6,7 +6,7 @@ use baton_domain::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::Shared;
-use super::connections::Lent;
+use super::connections::{Connections, Lent};
 use super::load::hash;
 use super::pen::COMMIT;
 use super::records::find_tenant;
@@ -101,6 +101,16 @@ impl Shared {
         let found = found.map_err(Trouble::read)?;
         found.map(|tenant| self.know_tenant(name, tenant));
         Ok(found)
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// One moment of a database that no store is open in.
+    pub(super) async fn alone(connections: &'a Connections) -> Result<Self, Trouble> {
+        let mut lent = connections.get().await?;
+        lent.begun();
+        lent.query(BEGIN, vec![]).await?;
+        Ok(Self { lent, tenant: 0, floor: 0, head: 0 })
     }
 }
 

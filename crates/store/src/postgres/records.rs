@@ -15,6 +15,7 @@ use super::connections::Lent;
 use super::ink::{Done, Draft};
 use super::keys;
 use super::load::{self, BEGIN, BOUNDS, OWN_RECORDS, RECORDS_LOCK};
+use super::look;
 use super::orders::Fail;
 use super::pen;
 use super::room::{Ledger, Room, Spot};
@@ -115,8 +116,8 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
     if room.now.since(room.watched_at) > baton_domain::limits::SILENCE_MAX {
         return Err(Ended::Silence);
     }
-    let wanted = load::Wanted::of(&room, &steps);
-    load::look_again(shared, lent, &mut room, &wanted).await?;
+    let wanted = look::Wanted::of(&room, &steps);
+    look::look_again(shared, lent, &mut room, &wanted).await?;
     let judged = match room.replay(&steps[0]) {
         Ok(Some(done)) => Ok((done, vec![])),
         Ok(None) if shared.is_full() && !steps[0].ends => Err(Fail::Answer(Error::DiskFull)),

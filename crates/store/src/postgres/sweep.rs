@@ -12,7 +12,7 @@ use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use super::batch::{self, Answered};
-use super::load::PROJECTS;
+use super::look::PROJECTS;
 use super::room::Projects;
 use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;

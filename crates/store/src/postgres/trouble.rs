@@ -26,7 +26,10 @@ impl Trouble {
     pub(super) fn told(&self) -> Error {
         match self {
             Self::Full => Error::DiskFull,
-            Self::Again(_) | Self::Busy(_) => Error::Overloaded,
+            Self::Again(why) | Self::Busy(why) => {
+                tracing::warn!(why, "the database is too busy");
+                Error::Overloaded
+            }
             Self::Lost(why) => Error::Stopped(format!("the database cannot be reached: {why}")),
             Self::Raced(why) | Self::Broken(why) => Error::Internal(why.clone()),
         }

@@ -241,9 +241,6 @@ CREATE TRIGGER events_are_kept BEFORE DELETE ON events FOR EACH ROW
 EXECUTE FUNCTION keep_entry();
 
 -- Whoever reads for a tenant sees that tenant's rows, whatever the query says.
-GRANT SELECT ON tenants, projects, briefs, flows, leases, runs, attempts, checkpoints, edges,
-    pools, keys, events, requests TO baton_reader;
-
 DO $$
 DECLARE of_tenant text;
 BEGIN
