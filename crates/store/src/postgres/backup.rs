@@ -203,9 +203,9 @@ fn name(draft: &Path, to: &Path) -> Result<(), Error> {
     let io = |error| Error::Io(to.into(), error);
     File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
     // Unlike a rename, a link never takes the place of a file that was made meanwhile.
-    fs::hard_link(draft, to).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Error::Exists(to.into()),
-        _ => Error::Io(to.into(), error),
+    fs::hard_link(draft, to).map_err(|error| {
+        let exists = error.kind() == io::ErrorKind::AlreadyExists;
+        if exists { Error::Exists(to.into()) } else { Error::Io(to.into(), error) }
     })?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

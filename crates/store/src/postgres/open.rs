@@ -72,11 +72,9 @@ fn refuse_plain_text(config: &Config) -> Result<(), OpenError> {
     };
     let near = config.get_hosts().iter().all(is_local)
         && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
-    match config.get_ssl_mode() {
-        SslMode::Disable => Ok(()),
-        SslMode::Prefer if near => Ok(()),
-        _ => Err(OpenError::NoTls),
-    }
+    let mode = config.get_ssl_mode();
+    let said_so = mode == SslMode::Disable || (near && mode == SslMode::Prefer);
+    if said_so { Ok(()) } else { Err(OpenError::NoTls) }
 }
 
 /// Connects, and refuses a database that would lose what it says it kept.
