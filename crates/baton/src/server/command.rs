@@ -177,9 +177,10 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let engine = Arc::new(engine);
     log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
+    let among = wish.database.as_ref().map(|_| local::name_among(&wish.folder));
     let chance = Arc::new(SystemChance);
     let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));
-    let provided = local::provide(&key_file, &engine, &identity).await;
+    let provided = local::provide(&key_file, among, &engine, &identity).await;
     provided.map_err(|why| Error::KeyFile(key_file.clone(), why))?;
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;

@@ -13,13 +13,16 @@ use baton_domain::limits::KEY_LIFETIME_MAX;
 use baton_domain::text::Text;
 use baton_domain::time::Millis;
 use baton_store::KeyRow;
+use sha2::{Digest as _, Sha256};
 
 use crate::engine::Engine;
 use crate::identity::{How, Identity, KeyWish};
 use crate::tokens::KeyToken;
 
-/// What the key is called. Two names take turns: the next key is made before the last one ends.
-const NAMES: [&str; 2] = ["local", "local-2"];
+/// What the key is called where a server has its data for itself.
+const NAME: &str = "local";
+/// Bytes of the digest that tells servers apart.
+const TELLING_BYTES: usize = 4;
 /// A key with less than this left is exchanged for a new one at the start.
 const LEFT_MIN: Millis = Millis::hours(24 * 30);
 /// What may be read of the file: a key, and a little more to see that it is none.
@@ -29,14 +32,31 @@ const OTHERS: u32 = 0o077;
 /// Keys of a tenant that are looked through; there are never more live ones.
 const KEYS_LOOKED_THROUGH: usize = 500;
 
-/// Sees to it that the file holds a good key.
-pub async fn provide(path: &Path, engine: &Engine, identity: &Arc<Identity>) -> Result<(), String> {
+/// What the key of one of many servers on one database is called: another one must not take it for
+/// its own, whose file was lost.
+pub fn name_among(folder: &Path) -> String {
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let host = rustix::system::uname().nodename().to_bytes().to_vec();
+    let told = Sha256::new().chain_update(host).chain_update(folder.as_os_str().as_encoded_bytes());
+    let told: String =
+        told.finalize().iter().take(TELLING_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    format!("{NAME}-{told}")
+}
+
+/// Sees to it that the file holds a good key, by this name or the usual one.
+pub async fn provide(
+    path: &Path,
+    name: Option<String>,
+    engine: &Engine,
+    identity: &Arc<Identity>,
+) -> Result<(), String> {
     if let Some(kept) = read(path).map_err(|error| error.to_string())?
         && is_good(&kept, engine, identity).await?
     {
         return Ok(());
     }
-    let token = make(engine, identity).await.map_err(|error| error.to_string())?;
+    let name = name.unwrap_or_else(|| NAME.to_owned());
+    let token = make(&name, engine, identity).await.map_err(|error| error.to_string())?;
     write(path, token.reveal()).map_err(|error| error.to_string())
 }
 
@@ -55,7 +75,13 @@ async fn is_good(kept: &str, engine: &Engine, identity: &Identity) -> Result<boo
 }
 
 /// A new secret for the key that is there, if its file was lost; otherwise a new key.
-async fn make(engine: &Engine, identity: &Arc<Identity>) -> Result<KeyToken, baton_store::Error> {
+/// Two names take turns: the next key is made before the last one ends.
+async fn make(
+    name: &str,
+    engine: &Engine,
+    identity: &Arc<Identity>,
+) -> Result<KeyToken, baton_store::Error> {
+    let names = [name.to_owned(), format!("{name}-2")];
     let owner = identity.local_owner();
     let how = || How { origin: origin(), trace: None, request: None };
     let page = identity.list(&owner, None, KEYS_LOOKED_THROUGH).await?;
@@ -63,7 +89,7 @@ async fn make(engine: &Engine, identity: &Arc<Identity>) -> Result<KeyToken, bat
     let live = |name: &str| -> Option<&KeyRow> {
         page.rows.iter().find(|row| row.key.name.as_str() == name && row.key.is_live(now))
     };
-    let usable = NAMES.iter().find_map(|name| {
+    let usable = names.iter().find_map(|name| {
         live(name).filter(|row| {
             row.key.scopes == *owner.scopes && row.key.expires_at.since(now) >= LEFT_MIN
         })
@@ -71,7 +97,7 @@ async fn make(engine: &Engine, identity: &Arc<Identity>) -> Result<KeyToken, bat
     let made = if let Some(row) = usable {
         identity.rotate(&owner, how(), &row.key.id, Some(Millis(0))).await?
     } else {
-        let name = NAMES.iter().find(|name| live(name).is_none()).unwrap_or(&NAMES[0]);
+        let name = names.iter().find(|name| live(name).is_none()).unwrap_or(&names[0]);
         let wish = KeyWish {
             name: KeyName::new(name)?,
             principal: PrincipalId::new("owner")?,

@@ -171,7 +171,11 @@ impl Ended {
     pub(super) fn of_commit(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Lost(why) => Self::Unknown(why),
-            other => Self::Trouble(other),
+            Trouble::Again(_)
+            | Trouble::Raced(_)
+            | Trouble::Full
+            | Trouble::Busy(_)
+            | Trouble::Broken(_) => Self::Trouble(trouble),
         }
     }
 }

@@ -244,7 +244,9 @@ fn keep_projects(room: &mut Room, rows: &[Row]) -> Result<(), Trouble> {
         of.insert(project.id.clone(), Arc::new(project));
     }
     for (tenant, projects) in found {
-        room.tenants.get_mut(&tenant).map(|ledger| ledger.projects = Arc::new(projects));
+        if let Some(ledger) = room.tenants.get_mut(&tenant) {
+            ledger.projects = Arc::new(projects);
+        }
     }
     Ok(())
 }
@@ -256,7 +258,9 @@ fn keep_set(room: &mut Room, rows: &[Row]) -> Result<(), Trouble> {
         found.entry(row.get(0)).or_default().insert(name);
     }
     for (tenant, set) in found {
-        room.tenants.get_mut(&tenant).map(|ledger| ledger.set = Arc::new(set));
+        if let Some(ledger) = room.tenants.get_mut(&tenant) {
+            ledger.set = Arc::new(set);
+        }
     }
     Ok(())
 }

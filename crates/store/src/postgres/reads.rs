@@ -99,7 +99,9 @@ impl Shared {
             found => found,
         };
         let found = found.map_err(Trouble::read)?;
-        found.map(|tenant| self.know_tenant(name, tenant));
+        if let Some(tenant) = found {
+            self.know_tenant(name, tenant);
+        }
         Ok(found)
     }
 }
