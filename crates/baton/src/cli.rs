@@ -315,7 +315,11 @@ impl Session<'_> {
     fn look(&self, body: &Value) -> Look {
         let said: Option<crate::shape::When> = body["at"].as_str().and_then(|at| at.parse().ok());
         let own = || SystemClock::starting_at(baton_domain::time::Timestamp(0)).now();
-        Look { color: self.globals.color, now: said.map_or_else(own, |at| at.0) }
+        Look {
+            color: self.globals.color,
+            now: said.map_or_else(own, |at| at.0),
+            all: self.globals.all,
+        }
     }
 
     /// A reader that went away is no failure of ours; a disk without room loses what was asked for.

@@ -1,12 +1,17 @@
 //! Baton's folder: the store, the secrets, and an engine on top of them.
 
+use std::future::pending;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_store::chain::SigningKey;
 use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
 use baton_store::{Clock, PepperDigest, Store};
+use tokio::time::sleep;
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;
@@ -70,6 +75,26 @@ pub fn open(
     });
     Secrets::new(sealing).tell(engine.redactor());
     Ok(engine)
+}
+
+/// How often it is looked whether the folder is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits until the database is no longer where it was opened. It could still be written, by name of
+/// nobody: what is answered then would be lost with the process.
+pub async fn is_gone(folder: &Path) {
+    let path = folder.join("baton.db");
+    let which = || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
+    // A store that keeps its data elsewhere cannot lose them here.
+    let Ok(opened) = which() else { return pending().await };
+    loop {
+        sleep(LOOK_EVERY).await;
+        match which() {
+            Ok(now) if now == opened => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 /// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,

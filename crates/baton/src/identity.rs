@@ -15,7 +15,7 @@ use baton_domain::limits::KEY_LIFETIME_MAX;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
-use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request, Tenants};
+use baton_store::{Actor, Aim, Committed, Error, KeyFound, KeyRow, Order, Page, Request, Tenants};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
@@ -144,16 +144,16 @@ impl Identity {
     }
 
     /// Whoever holds this key. Every refusal costs the same, whatever is wrong: one digest, one look
-    /// at what is remembered, one look into the store.
+    /// at what is remembered, one look into the store, and nothing is kept of it.
     pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Denied> {
         let shown = Shown::read(bearer).ok_or(Denied::Unauthenticated)?;
         let verifier = self.engine.keyring().verifier(&shown);
-        let (mut known, now) = (self.remembered(&shown.id), self.engine.now());
-        if !opens(known.as_deref(), &verifier, now) {
-            known = self.read(&shown.id).await.map_err(Denied::Unavailable)?;
-            if !opens(known.as_deref(), &verifier, now) {
-                return Err(Denied::Unauthenticated);
-            }
+        let now = self.engine.now();
+        let is_opened = |found: &Option<&KeyFound>| opens(*found, &verifier, now);
+        let mut known = self.remembered(&shown.id);
+        if !is_opened(&known.as_deref().map(|known| &known.found)) {
+            let read = self.read(&shown.id, is_opened).await;
+            known = read.map_err(Denied::Unavailable)?;
         }
         let known = known.ok_or(Denied::Unauthenticated)?;
         self.lock().used(&shown.id, now);
@@ -166,15 +166,6 @@ impl Identity {
             key: Some(shown.id),
             shown: Some(verifier),
         })
-    }
-
-    /// Whether this key was good a moment ago; nothing is looked up.
-    #[must_use]
-    pub fn is_known(&self, bearer: &str) -> bool {
-        let Some(shown) = Shown::read(bearer) else { return false };
-        let now = self.engine.now();
-        let (known, _) = self.lock().get(&shown.id, now);
-        opens(known.as_deref(), &self.engine.keyring().verifier(&shown), now)
     }
 
     /// Whoever calls over the local socket as the user that runs the server: the operator.
@@ -313,7 +304,7 @@ impl Identity {
     async fn look_up(&self, id: &KeyId) -> Result<Option<Arc<Known>>, Error> {
         match self.remembered(id) {
             Some(known) => Ok(Some(known)),
-            None => self.read(id).await,
+            None => self.read(id, |_| true).await,
         }
     }
 
@@ -321,13 +312,21 @@ impl Identity {
         self.lock().get(id, self.engine.now()).0
     }
 
-    /// Reads a key from the store, and remembers it.
-    async fn read(&self, id: &KeyId) -> Result<Option<Arc<Known>>, Error> {
+    /// Reads a key from the store, and remembers it if it is what was hoped for.
+    async fn read(
+        &self,
+        id: &KeyId,
+        is_hoped_for: impl Fn(&Option<&KeyFound>) -> bool,
+    ) -> Result<Option<Arc<Known>>, Error> {
         let mut known = None;
         for _ in 0..READS_MAX {
             let now = self.engine.now();
             let (_, generation) = self.lock().get(id, now);
-            known = self.engine.key(id).await?.map(|found| {
+            let found = self.engine.key(id).await?;
+            if !is_hoped_for(&found.as_ref()) {
+                return Ok(None);
+            }
+            known = found.map(|found| {
                 let scopes = Arc::new(found.credential.key.scopes.clone());
                 Arc::new(Known { found, scopes })
             });
@@ -404,8 +403,8 @@ impl Draft {
 }
 
 /// Whether a secret opens a key now. Both secrets of a key are always compared.
-fn opens(known: Option<&Known>, shown: &Verifier, now: Timestamp) -> bool {
-    let credential = known.map(|known| &known.found.credential);
+fn opens(found: Option<&KeyFound>, shown: &Verifier, now: Timestamp) -> bool {
+    let credential = found.map(|found| &found.credential);
     let verifiers = credential.and_then(|there| there.verifiers.as_ref());
     let current = verifiers.map_or(&NOTHING, |own| &own.current);
     let former = verifiers.and_then(|own| own.former.as_ref()).map_or(&NOTHING, |own| &own.0);

@@ -35,7 +35,7 @@ use rates::Gauge;
 use stream::Reader;
 
 pub use guard::Hosts;
-pub use limits::Limits;
+pub use limits::{BODY_BYTES_MAX, Limits};
 pub use rates::Rates;
 
 mod accept;
@@ -91,6 +91,9 @@ enum Stage {
     Closing,
 }
 
+/// What our own command line calls itself in the header `Baton-Client`.
+const CLI: &str = "cli";
+
 /// By which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -103,11 +106,13 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The way, as history keeps it.
-    fn origin(self) -> Text<64> {
-        let word = match self {
-            Self::Tcp(_) => "rest",
-            Self::Owner | Self::Stranger => "socket",
+    /// The way, as history keeps it. Our own command line says that it asks; whatever else a caller
+    /// says of itself counts for nothing.
+    fn origin(self, client: Option<&str>) -> Text<64> {
+        let word = match (self, client) {
+            (_, Some(CLI)) => CLI,
+            (Self::Tcp(_), _) => "rest",
+            (Self::Owner | Self::Stranger, _) => "socket",
         };
         Text::new("origin", word).expect("a plain word is a text")
     }

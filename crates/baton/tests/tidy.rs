@@ -130,6 +130,14 @@ const DATABASES: &[&str] =
     &["rusqlite", "libsqlite3-sys", "postgres", "tokio-postgres", "sqlx", "diesel", "redb", "sled"];
 const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 
+/// Where attacks are listed with the tests that try them.
+const ATTACKS: &str = "docs/reliability.md";
+/// Those that the surfaces of today are open to.
+const ATTACKS_TRIED: [&str; 17] = [
+    "A1", "A3", "A5", "A8", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A20", "A21", "A24",
+    "A38", "A39", "A40",
+];
+
 const FILE_LINES_MAX: usize = 500;
 const DOMAIN_LINES_MAX: usize = 7_900;
 
@@ -385,5 +393,30 @@ fn every_crate_is_from_crates_io_under_a_known_licence() {
             (!is_allowed(licence)).then(|| format!("{name} has the licence {licence}"))
         }
     });
+    none(offences);
+}
+
+#[test]
+fn every_attack_names_tests_that_exist() {
+    let sources = files();
+    let (_, page) = sources.iter().find(|(path, _)| path == ATTACKS).expect("it is written");
+    let tests = sources.iter().filter(|(path, _)| is_test(path));
+    let tests: String = tests.map(|(_, source)| source.as_str()).collect();
+    let mut offences = Vec::new();
+    for attack in ATTACKS_TRIED {
+        let row = page.lines().find(|line| line.starts_with(&format!("| {attack} |")));
+        let named = row.map_or(0, |row| row.matches('`').count() / 2);
+        if named == 0 {
+            offences.push(format!("{ATTACKS}: {attack} names no test"));
+        }
+    }
+    for line in page.lines() {
+        for name in line.split('`').skip(1).step_by(2).filter(|name| name.matches('_').count() > 2)
+        {
+            if !tests.contains(&format!("fn {name}(")) {
+                offences.push(format!("{ATTACKS}: there is no test `{name}`"));
+            }
+        }
+    }
     none(offences);
 }

@@ -7,10 +7,15 @@
 pub mod blobs;
 pub mod chain;
 pub mod clock;
+mod gauges;
+mod hanging;
+mod inbox;
 pub mod keys;
 pub mod memory;
 pub mod order;
+pub mod postgres;
 pub mod read;
+mod rows;
 pub mod ruling;
 pub mod sqlite;
 mod turns;
@@ -35,6 +40,7 @@ pub use read::{
     Cursor, Entry, Filter, Health, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
     RunRow, Stats, TaskRow, Tenants, Told,
 };
+pub use rows::Chance;
 pub use ruling::Judge;
 
 /// What a store answers with, later.

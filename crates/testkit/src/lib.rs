@@ -1,13 +1,18 @@
-//! What the tests of Baton stand on: a disk that fails, a process to kill, chance with a seed.
+//! What the tests of Baton stand on: a disk that fails, a process to kill, a Postgres to
+//! throw away, chance with a seed.
 //!
 //! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
 //! memory, can be cut off from power at every point of its history and can fail at every I/O.
 //! [`child`] runs the test binary once more in a role of its own, so that it can be killed.
-//! [`chance`] makes every random choice of a test repeatable from one number.
+//! [`chance`] makes every random choice of a test repeatable from one number. [`tables`] shows
+//! everything that a database file holds.
+//! [`postgres`] makes clusters and databases to throw away.
 
 pub mod chance;
 pub mod child;
 pub mod disk;
+pub mod postgres;
+pub mod tables;
 
 /// How many times more work a soak does than a plain run of the tests.
 const SOAK_FACTOR: u64 = 20;

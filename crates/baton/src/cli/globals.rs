@@ -14,9 +14,10 @@ use crate::surroundings::{Surroundings, key_file_in, socket_in};
 
 /// The flags, by the names that people type. An argument of an operation that has one of these
 /// names is served by the flag (`project`) or gets another name (everything else).
-pub(super) const LONG: [&str; 15] = [
+pub(super) const LONG: [&str; 16] = [
     "json",
     "jsonl",
+    "all",
     "quiet",
     "color",
     "no-input",
@@ -47,6 +48,7 @@ pub(super) enum Output {
 #[derive(Clone, Debug)]
 pub(super) struct Globals {
     pub(super) output: Output,
+    pub(super) all: bool,
     pub(super) quiet: bool,
     pub(super) color: bool,
     pub(super) no_input: bool,
@@ -70,6 +72,7 @@ pub(super) fn arguments() -> Vec<Arg> {
     vec![
         switch("json", "Print the answer as the server gave it"),
         switch("jsonl", "Print one line of JSON per item of a list").conflicts_with("@json"),
+        switch("all", "Show everything, also what is as usual"),
         switch("quiet", "Print nothing but errors").short('q'),
         value("color", "WHEN", "Colours: auto, always or never")
             .hide_possible_values(true)
@@ -81,7 +84,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         value("key-file", "PATH", "A file with your key (BATON_KEY_FILE)")
             .value_parser(value_parser!(PathBuf)),
-        value("ca-file", "PATH", "Whose certificate the server has, if this machine does not know")
+        value("ca-file", "PATH", "The authority of the server's certificate, if not known here")
             .value_parser(value_parser!(PathBuf)),
         value("project", "PROJECT", "Which project is meant (BATON_PROJECT)").short('P'),
         value("if-match", "VERSION", "Only if the task is still at this version")
@@ -118,6 +121,7 @@ impl Globals {
         });
         Ok(Self {
             output,
+            all: on("@all"),
             quiet: on("@quiet"),
             color,
             no_input: on("@no-input"),
@@ -171,9 +175,23 @@ impl Globals {
         let address = self.address(around)?;
         let key = self.key(around, &address).read()?;
         let claim_token = around.claim_token.clone();
+        if claim_token.as_ref().is_some_and(|token| !is_word(token.reveal())) {
+            let detail = "BATON_CLAIM_TOKEN is no claim token: it has spaces or line breaks in it";
+            let next = "export BATON_CLAIM_TOKEN=… as `claim` printed it";
+            return Err(Problem::new("malformed", detail).next(next).into());
+        }
+        if key.as_ref().is_some_and(|key| !is_word(key.reveal())) {
+            let detail = "the key has spaces or line breaks in it";
+            return Err(Problem::new("malformed", detail).next("baton doctor").into());
+        }
         let trust = self.ca_file.clone().map_or(Trust::Machine, Trust::File);
         Ok(Client { address, trust, key, claim_token, chance: Arc::new(SystemChance) })
     }
+}
+
+/// Whether a text can be shown in a header as it is.
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn usable(path: &Path) -> bool {

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use crate::aliases::{ALIASES, Alias};
 use crate::operation::{Declaration, Entry};
 use crate::operations;
-use crate::shape::{Field, Shape};
+use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
 use super::upkeep;
@@ -129,6 +129,7 @@ fn positional(about: &Declaration, field: &'static Field, last: bool) -> Arg {
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
@@ -148,12 +149,13 @@ fn option(about: &Declaration, field: &'static Field) -> Arg {
             .value_parser(value_parser!(bool)),
         Shape::List { of, .. } => typed(argument, of).action(ArgAction::Append),
         // A text may begin with a dash, like the item of a list.
-        Shape::Text { form: None, .. } => argument.allow_hyphen_values(true),
+        Shape::Text { form: None | Some(Form::LINE), .. } => argument.allow_hyphen_values(true),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
@@ -167,25 +169,29 @@ pub(super) fn long_of(name: &str) -> String {
 fn typed(argument: Arg, shape: &Shape) -> Arg {
     match shape {
         Shape::Choice(words) => argument.value_parser(PossibleValuesParser::new(*words)),
-        Shape::Number { min, max } => argument.value_parser(value_parser!(u64).range(*min..=*max)),
+        Shape::Number { min, max, .. } => {
+            argument.value_parser(value_parser!(u64).range(*min..=*max))
+        }
         Shape::Flag => argument.value_parser(value_parser!(bool)),
         Shape::Text { .. }
         | Shape::List { .. }
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => argument,
     }
 }
 
 fn value_name(shape: &Shape) -> &'static str {
     match shape {
+        Shape::Text { form: Some(form), .. } if *form == Form::LINE => "TEXT",
         Shape::Text { form: Some(form), .. } if form.example.len() <= 24 => form.example,
         Shape::Text { .. } => "TEXT",
         Shape::Number { .. } => "NUMBER",
         Shape::Flag => "BOOL",
         Shape::Choice(_) => "WORD",
         Shape::List { of, .. } => value_name(of),
-        Shape::Map { .. } | Shape::Record(_) | Shape::Json => "JSON",
+        Shape::Map { .. } | Shape::Record(_) | Shape::Tagged { .. } | Shape::Json => "JSON",
     }
 }
 
@@ -193,12 +199,14 @@ fn help(field: &Field) -> String {
     let once = field.doc.trim_end_matches('.').to_owned();
     match &field.shape {
         Shape::List { .. } => format!("{once} (may be given several times)"),
+        Shape::Number { usual: Some(usual), .. } => format!("{once} [default: {usual}]"),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => once,
     }
 }

@@ -118,6 +118,7 @@ impl Client {
             put("if-match", &format!("\"{version}\""), false)?;
         }
         put("accept", "application/json", false)?;
+        put("baton-client", "cli", false)?;
         let body = match &asked.body {
             None => Bytes::new(),
             Some(body) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{CertificateError as Wrong, ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -86,25 +86,24 @@ fn wrong_file(path: &Path, why: &str) -> Lost {
 /// Why a handshake failed, for whoever can do something about it.
 fn why(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let told = match inner {
-        Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS: ask by http://",
-        Some(rustls::Error::InvalidCertificate(wrong)) => match wrong {
-            CertificateError::UnknownIssuer => {
-                "its certificate is of nobody that is trusted here: if it should be, say --ca-file \
-                 FILE or set SSL_CERT_FILE"
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "its certificate is for another name"
-            }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "its certificate has expired"
-            }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                "its certificate is not valid yet: one of the two clocks is wrong"
-            }
-            _ => return format!("its certificate is not good: {wrong}"),
-        },
+    let wrong = match inner {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            return "it does not speak TLS: ask by http://".to_owned();
+        }
+        Some(rustls::Error::InvalidCertificate(wrong)) => wrong,
         Some(_) | None => return format!("the handshake failed: {error}"),
+    };
+    let told = if matches!(wrong, Wrong::UnknownIssuer) {
+        "its certificate is of nobody that is trusted here: if it should be, say --ca-file FILE or \
+         set SSL_CERT_FILE"
+    } else if matches!(wrong, Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) {
+        "its certificate is for another name"
+    } else if matches!(wrong, Wrong::Expired | Wrong::ExpiredContext { .. }) {
+        "its certificate has expired"
+    } else if matches!(wrong, Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) {
+        "its certificate is not valid yet: one of the two clocks is wrong"
+    } else {
+        return format!("its certificate is not good: {wrong}");
     };
     told.to_owned()
 }

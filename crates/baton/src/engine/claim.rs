@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_secs(1);
 const POLL_PER_WAITER: Duration = Duration::from_millis(5);
 
 /// The longest that a claimer may wait: longer ones ask again, so that the dead do not queue.
-const WAIT_MAX: Millis = Millis::minutes(1);
+pub const CLAIM_WAIT_MAX: Millis = Millis::minutes(1);
 
 /// A wish for work.
 #[derive(Clone, Debug)]
@@ -111,7 +111,9 @@ impl Engine {
     pub async fn claim(&self, wish: Wish) -> Result<Claimed, Error> {
         let nonce = nonce(self.chance.as_ref());
         let claimed = match wish.target {
-            Target::Next { wait: Some(wait) } => self.wait(&wish, nonce, wait.min(WAIT_MAX)).await,
+            Target::Next { wait: Some(wait) } => {
+                self.wait(&wish, nonce, wait.min(CLAIM_WAIT_MAX)).await
+            }
             Target::Next { wait: None } | Target::Task(_) if self.waiters.is_closed() => {
                 Err(Error::Stopped("no more work is handed out".into()))
             }

@@ -10,6 +10,10 @@ use baton_domain::time::{Millis, Timestamp};
 use baton_store::KeyFound;
 use baton_store::keys::USES_MAX;
 
+use crate::tokens::key::Shown;
+
+use super::{Identity, opens};
+
 /// Keys that are kept: those of a busy fleet. Ids that nobody has are not, or guessing would push out
 /// what is in use.
 pub(super) const KEPT_MAX: usize = 1_024;
@@ -29,6 +33,20 @@ struct Row {
     known: Arc<Known>,
     read_at: Timestamp,
     noted_at: Option<Timestamp>,
+}
+
+impl Identity {
+    /// Whether this key was good a moment ago; nothing is looked up.
+    #[must_use]
+    pub fn is_known(&self, bearer: &str) -> bool {
+        let Some(shown) = Shown::read(bearer) else { return false };
+        let (known, now) = (self.remembered(&shown.id), self.engine.now());
+        opens(
+            known.as_deref().map(|known| &known.found),
+            &self.engine.keyring().verifier(&shown),
+            now,
+        )
+    }
 }
 
 /// Keys that were looked up a moment ago.

@@ -200,7 +200,7 @@ fn outline(shape: &Shape) -> Value {
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Choice(words) => json!({ "type": "string", "enum": words }),
         Shape::List { of, .. } => json!({ "type": "array", "items": outline(of) }),
-        Shape::Record(_) | Shape::Map { .. } => json!({ "type": "object" }),
+        Shape::Record(_) | Shape::Map { .. } | Shape::Tagged { .. } => json!({ "type": "object" }),
         Shape::Json => json!({}),
     }
 }

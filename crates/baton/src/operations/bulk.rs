@@ -30,6 +30,7 @@ record! {
     /// Many requests.
     pub struct Submit {
         /// At most 50, carried out one after another; one that is refused stops none of the others.
+        #[at_most(ENTRIES_MAX)]
         entries: Vec<BulkEntry>,
     }
 
@@ -44,6 +45,7 @@ record! {
     /// Many answers.
     pub struct BulkAnswers {
         /// One for each request, in order.
+        #[at_most(ENTRIES_MAX)]
         items: Vec<BulkItem>,
         /// How many were not carried out.
         failed: u16,

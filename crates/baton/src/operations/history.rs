@@ -24,7 +24,8 @@ pub struct Bookmark(pub HistoryKey);
 
 impl Shaped for Bookmark {
     fn shape() -> Shape {
-        let form = Form { pattern: "^[0-9]{1,19}-[0-9]{1,3}-[0-9]{1,10}$", example: "12-1-3" };
+        let pattern = "^[0-9]{1,19}-[0-9]{1,3}-[0-9]{1,10}$";
+        let form = Form { pattern, example: "12-1-3", longest: None, usual: None };
         Shape::Text { bytes_max: 34, form: Some(form) }
     }
 }

@@ -67,7 +67,7 @@ impl Operation for Set {
     const ABOUT: Declaration = Declaration::of_person(
         ("pool", "set"),
         (Method::Put, "/v1/pools/{pool}"),
-        Hints::SETS,
+        Hints::ENDS,
         &["pool", "limit", "used", "settled", "paused"],
         "Limit how much of something is done at once, or lift the limit",
     );

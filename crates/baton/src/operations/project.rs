@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::limits::STAGES_MAX;
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::text::{Line, Reason};
@@ -28,8 +29,10 @@ record! {
         /// What it is called.
         project: ProjectId,
         /// The folder that it is about.
+        #[is_line(true)]
         root: Option<Line>,
         /// Its working stages in order; without any, one stage `coding` that agents work.
+        #[at_most(STAGES_MAX)]
         stages: Option<Vec<StageView>>,
         /// How long after their end tasks are put away.
         archive_after: Option<Span>,
@@ -92,7 +95,7 @@ impl Operation for Add {
     const ABOUT: Declaration = Declaration::of_person(
         ("project", "add"),
         (Method::Put, "/v1/projects/{project}"),
-        Hints::SETS,
+        Hints::ENDS,
         &["id", "root", "stages", "paused"],
         "Add a project, or change the one of that name",
     );

@@ -6,6 +6,7 @@ use baton_domain::command::{Command, NewTask};
 use baton_domain::ids::{
     Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
 };
+use baton_domain::limits::{CAPABILITIES_MAX, DEPENDENCIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Body, Title};
@@ -40,6 +41,7 @@ record! {
         /// Of which project.
         project: ProjectId,
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,
@@ -48,14 +50,17 @@ record! {
         /// How urgent it is.
         priority: Option<Priority>,
         /// Free tags.
+        #[at_most(LABELS_MAX)]
         labels: Option<BTreeSet<Label>>,
         /// The task that it is part of.
         parent: Option<TaskId>,
         /// Tasks that must be done first.
+        #[at_most(DEPENDENCIES_MAX)]
         depends_on: Option<BTreeSet<TaskId>>,
         /// The only one who may work on it.
         assignee: Option<PrincipalId>,
         /// What a holder must be able to do.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// Tasks with the same key share a limit.
         key: Option<ConcurrencyKey>,
@@ -70,6 +75,7 @@ record! {
         /// How it is tried; what is absent is the default.
         policy: Option<PolicyView>,
         /// What must be true before a run counts.
+        #[at_most(LINES_MAX)]
         contract: Option<Vec<ContractLine>>,
     }
 

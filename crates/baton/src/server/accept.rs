@@ -33,14 +33,16 @@ impl Server {
     }
 
     async fn accept_at(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+        let mut trouble = Trouble::default();
         while let Some(accepted) = self.unless_closing(listener.accept()).await {
             let (socket, from) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    not_accepted(&error).await;
+                    trouble.wait(&error).await;
                     continue;
                 }
             };
+            trouble.end();
             // Answers are small and whole: they should not wait for company.
             drop(socket.set_nodelay(true));
             let peer = Peer::Tcp(from.ip());
@@ -56,16 +58,22 @@ impl Server {
 
     /// The same over a unix socket.
     pub async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
+        let mut trouble = Trouble::default();
         while let Some(accepted) = self.unless_closing(listener.accept()).await {
-            match accepted {
-                Ok((socket, _)) => match slot(&self.socket_slots) {
-                    Some(slot) => {
-                        let peer = socket::peer(&socket);
-                        self.spawn(socket, peer, slot);
-                    }
-                    None => turn_away(|bytes| UnixStream::try_write(&socket, bytes)),
-                },
-                Err(error) => not_accepted(&error).await,
+            let socket = match accepted {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    trouble.wait(&error).await;
+                    continue;
+                }
+            };
+            trouble.end();
+            match slot(&self.socket_slots) {
+                Some(slot) => {
+                    let peer = socket::peer(&socket);
+                    self.spawn(socket, peer, slot);
+                }
+                None => turn_away(|bytes| UnixStream::try_write(&socket, bytes)),
             }
         }
     }
@@ -141,9 +149,28 @@ impl Server {
     }
 }
 
-async fn not_accepted(error: &std::io::Error) {
-    tracing::warn!(%error, "a connection was not taken in");
-    sleep(ACCEPT_AGAIN).await;
+/// Connections that cannot be taken in. It is told when it begins and when it ends: whoever tries
+/// again and again would fill the log.
+#[derive(Default)]
+struct Trouble {
+    refused: u64,
+}
+
+impl Trouble {
+    async fn wait(&mut self, error: &std::io::Error) {
+        if self.refused == 0 {
+            tracing::warn!(%error, "connections cannot be taken in");
+        }
+        self.refused += 1;
+        sleep(ACCEPT_AGAIN).await;
+    }
+
+    fn end(&mut self) {
+        if self.refused > 0 {
+            tracing::warn!(tries = self.refused, "connections are taken in again");
+            self.refused = 0;
+        }
+    }
 }
 
 fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {

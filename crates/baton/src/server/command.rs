@@ -19,6 +19,7 @@ use crate::identity::Identity;
 use crate::surroundings::{key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
+use super::limits::connections_max;
 use super::signals::Signals;
 use super::start::{DISK, Error, Wish};
 use super::tls::Tls;
@@ -180,7 +181,14 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
     let (rates, behind_proxy) = (wish.rates, wish.behind_proxy);
-    let limits = Limits { rates, behind_proxy, fixtures: wish.fixtures, ..Limits::default() };
+    let connections_max = connections_max();
+    let limits = Limits {
+        rates,
+        behind_proxy,
+        connections_max,
+        fixtures: wish.fixtures,
+        ..Limits::default()
+    };
     let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
@@ -195,13 +203,11 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     say_ready(wish, address, &path, &key_file);
     tokio::select! {
         () = signals.stop(tls.as_deref()) => {}
-        why = server.store_stopped() => {
-            tracing::error!(%why, "the store has stopped");
-            eprintln!("baton: the store has stopped: {why}");
-            // Nothing can be finished any more. What was answered is on disk; the socket is left
-            // over, as after a crash.
-            std::process::exit(i32::from(DISK));
-        }
+        why = server.store_stopped() => give_up(&format!("the store has stopped: {why}")),
+        () = home::is_gone(&wish.folder) => give_up(&format!(
+            "{} was moved or removed while it was in use",
+            wish.folder.display()
+        )),
     }
     tracing::info!("stopping");
     let way_out = async {
@@ -221,6 +227,14 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     };
     drop((server, bound, identity));
     Ok(close(engine, all).await)
+}
+
+/// Ends at once. Nothing can be finished any more; what was answered is on disk, and the socket is
+/// left over, as after a crash.
+fn give_up(why: &str) -> ! {
+    tracing::error!(%why, "giving up");
+    eprintln!("baton: {why}");
+    std::process::exit(i32::from(DISK));
 }
 
 /// Notes now and then which keys were used.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::rates::Rates;
 use crate::call::Patience;
 
@@ -83,6 +85,31 @@ impl Limits {
     pub fn patience(&self) -> Patience {
         Patience { total: self.total, waiting: self.waiting }
     }
+}
+
+/// Descriptors that a server needs besides its connections: the database, its log and its readers,
+/// the listeners, the runtime.
+const FILES_RESERVED: u64 = 48;
+/// Connections that are tried for however few descriptors there are.
+const CONNECTIONS_MIN: u64 = 8;
+/// Descriptors that are asked for: enough for both listeners at their bounds.
+const FILES_WANTED: u64 = 4_096;
+
+/// Asks for as many descriptors as a busy server needs, and says for how many connections at each
+/// listener those that it got suffice: whoever fills the port must leave some for the socket.
+#[must_use]
+pub fn connections_max() -> usize {
+    let had = getrlimit(Resource::Nofile);
+    let most = had.maximum.unwrap_or(FILES_WANTED).min(FILES_WANTED);
+    let wanted = Rlimit { current: Some(most), maximum: had.maximum };
+    let files = match had.current {
+        Some(current) if current < most && setrlimit(Resource::Nofile, wanted).is_ok() => most,
+        Some(current) => current,
+        None => FILES_WANTED,
+    };
+    let each = files.saturating_sub(FILES_RESERVED) / 2;
+    let usual = Limits::default().connections_max;
+    usual.min(usize::try_from(each.max(CONNECTIONS_MIN)).unwrap_or(usual))
 }
 
 impl Default for Limits {

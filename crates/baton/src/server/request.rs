@@ -36,6 +36,7 @@ use super::{Peer, Server, arguments, json, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CLIENT: HeaderName = HeaderName::from_static("baton-client");
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EVENT_STREAM: &str = "text/event-stream";
 /// What a key must allow to read figures: the same as to read how the server is.
@@ -166,7 +167,7 @@ impl Answering<'_> {
             entry,
             envelope: self.envelope(&session.caller, &entry.about)?,
             caller: session.caller.clone(),
-            origin: self.peer.origin(),
+            origin: self.peer.origin(once(headers, &CLIENT)?),
         };
         if !entry.about.changes() && wants_stream(headers)? && entry.is_followed() {
             let last_seen = once(headers, &LAST_EVENT_ID)?;

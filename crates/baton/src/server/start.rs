@@ -119,10 +119,8 @@ impl Wish {
 impl Error {
     /// Why an address is not to be had.
     pub fn listen(address: SocketAddr, error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::AddrInUse => Self::Taken(address),
-            _ => Self::Listen(address, error),
-        }
+        let taken = error.kind() == io::ErrorKind::AddrInUse;
+        if taken { Self::Taken(address) } else { Self::Listen(address, error) }
     }
 
     /// What the program exits with.

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::changes::Listener;
 use crate::operation::Reply;
 use crate::problem::Problem;
-use crate::shape::Shape;
+use crate::shape::{Shape, Violation};
 
 use super::answer;
 use super::crowd::Seat;
@@ -37,6 +37,10 @@ pub async fn follow(
     (session, seat): (Session, Option<Seat>),
     limits: Limits,
 ) -> Result<Reader, Problem> {
+    if arguments["newest"] == true {
+        let rule = "must not be given: a stream goes on from what is told last".to_owned();
+        return Err(Problem::invalid(vec![Violation { field: "newest".to_owned(), rule }]));
+    }
     if let Some(last_seen) = last_seen {
         arguments["after"] = last_seen.into();
     }

@@ -80,11 +80,12 @@ fn config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error> {
     let secret = PrivateKeyDer::from_pem_slice(&read(key, true)?);
     let secret = secret.map_err(|_| Error::Not(key.into(), "private key"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let unusable = |error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            Error::Mismatched { cert: cert.into(), key: key.into() }
+    let unusable = |error| {
+        let (cert, key) = (cert.into(), key.into());
+        if matches!(error, rustls::Error::InconsistentKeys(_)) {
+            return Error::Mismatched { cert, key };
         }
-        other => Error::Unusable(cert.into(), key.into(), other),
+        Error::Unusable(cert, key, error)
     };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -153,7 +153,11 @@ fn answer(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String, Va
         add("as_of", as_of, inline(&Position::shape()));
         add("at", "When it was carried out.", inline(&When::shape()));
         let redacted = "How many secrets were masked in what was asked, if any.";
-        add(REDACTED, redacted, inline(&Shape::Number { min: 1, max: u64::from(u32::MAX) }));
+        add(
+            REDACTED,
+            redacted,
+            inline(&Shape::Number { min: 1, max: u64::from(u32::MAX), usual: None }),
+        );
         for (field, doc) in secrets_of(record.name) {
             add(field, doc, json!({ "type": "string" }));
         }
@@ -252,7 +256,8 @@ fn problem() -> Value {
         "description": "Why a request was not carried out.",
         "required": ["type", "title", "status", "code", "detail", "certainty", "retryable"],
         "properties": {
-            "type": text(), "title": text(), "status": { "type": "integer" }, "code": text(),
+            "type": text(), "title": text(), "status": { "type": "integer" },
+            "code": { "type": "string", "enum": CODES.iter().map(|code| code.word).collect::<Vec<_>>() },
             "detail": text(),
             "certainty": { "type": "string", "enum": ["did_not_happen", "happened", "unknown"] },
             "retryable": { "type": "boolean" },

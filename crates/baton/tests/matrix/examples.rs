@@ -12,8 +12,6 @@ use crate::scene::{ADA, BEA, Scene, Who, holding, title};
 pub struct Example {
     pub who: Who,
     pub arguments: Value,
-    /// The code of the problem, where nothing can be granted yet.
-    pub refused: Option<&'static str>,
 }
 
 /// Every operation but one: who has revoked the key that it shows can ask nothing else, and not the
@@ -25,8 +23,13 @@ pub fn table() -> Vec<&'static Entry> {
 
 /// The example of an operation.
 pub fn example(scene: &Scene, entry: &Entry) -> Example {
+    example_with(&scene.spare, entry)
+}
+
+/// The same where this is the id of the key that nobody needs.
+pub fn example_with(spare: &str, entry: &Entry) -> Example {
     let title = title(entry);
-    let by = |who: Who, arguments: Value| Example { who, arguments, refused: None };
+    let by = |who: Who, arguments: Value| Example { who, arguments };
     if let Some((_, token, arguments)) = OF_HOLDERS.iter().find(|(what, ..)| *what == title) {
         return by(holding(token), read(arguments));
     }
@@ -36,13 +39,8 @@ pub fn example(scene: &Scene, entry: &Entry) -> Example {
     match title.as_str() {
         "run claim" => by(BEA, json!({ "task": "T-1" })),
         "run start" => by(BEA, json!({ "project": "shop", "title": "an own goal" })),
-        "key rotate" => by(ADA, json!({ "key": scene.spare, "overlap": "5m" })),
-        "key revoke" => by(ADA, json!({ "key": scene.spare, "reason": "nobody needs it" })),
-        // Nobody verifies over any surface yet, so there is no receipt to show.
-        "receipt show" => Example {
-            refused: Some("not_found"),
-            ..by(ADA, json!({ "task": "T-4", "line": "tests" }))
-        },
+        "key rotate" => by(ADA, json!({ "key": spare, "overlap": "5m" })),
+        "key revoke" => by(ADA, json!({ "key": spare, "reason": "nobody needs it" })),
         "tenant create" => by(ADA, json!({ "tenant": "third" })),
         "tenant list" => by(ADA, json!({ "limit": 5 })),
         _ => panic!("`{title}` has no example: add one"),
@@ -122,7 +120,8 @@ const OF_PERSONS: &[(&str, &str)] = &[
     ("checkpoint show", r#"{ "task": "T-4", "number": 1 }"#),
     ("attempt list", r#"{ "task": "T-13" }"#),
     ("attempt show", r#"{ "attempt": "A-13.1" }"#),
-    ("receipt list", r#"{ "task": "T-4" }"#),
+    ("receipt list", r#"{ "task": "T-16" }"#),
+    ("receipt show", r#"{ "task": "T-16", "line": "tests" }"#),
     ("inbox list", r#"{ "project": "shop" }"#),
     ("event list", r#"{ "limit": 100 }"#),
     ("pool list", r#"{ "limit": 100 }"#),

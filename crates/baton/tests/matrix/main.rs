@@ -2,15 +2,24 @@
 //! surface, refusals that leave no trace, nothing for whoever may not, nothing of other tenants.
 
 mod attacks;
+mod described;
 mod dump;
+mod edges;
 mod equal;
 mod examples;
 mod foreign;
+mod ground;
+mod hinted;
 mod permits;
+mod poison;
+mod program;
+mod races;
 mod raw;
 mod scene;
 mod stolen;
 mod surfaces;
+mod tampering;
+mod typed;
 mod wrong;
 mod wrongness;
 

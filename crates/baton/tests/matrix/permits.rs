@@ -10,8 +10,18 @@ use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask};
 use crate::examples::{example, table};
+use crate::ground::Fresh;
 use crate::scene::{ADA, BEA, Scene, WES, Who, holding, title};
 use crate::surfaces::plain;
+
+crate::on_every_ground![
+    a_key_opens_what_its_scope_names_and_nothing_else,
+    without_a_key_nothing_is_answered,
+    a_key_that_reads_changes_nothing,
+    what_only_a_person_may_say_no_agent_worker_or_holder_says,
+    many_at_once_are_no_way_around_scopes_and_speakers,
+    no_key_is_wider_than_the_one_that_made_it,
+];
 
 /// A request that is admitted and then refused for what it says.
 fn nonsense(scene: &Scene, entry: &Entry) -> Ask {
@@ -29,9 +39,8 @@ async fn with_key(scene: &Scene, key: &str, entry: &Entry) -> Answer {
     scene.world.ask(&ask.with("authorization", &format!("Bearer {key}"))).await
 }
 
-#[tokio::test]
-async fn a_key_opens_what_its_scope_names_and_nothing_else() {
-    let scene = Scene::new().await;
+async fn a_key_opens_what_its_scope_names_and_nothing_else(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     for scope in operations::scopes() {
         let name = scope.to_string().replace(':', ".");
         let (_, only) = scene.world.make_key(&name, Kind::Person, &scope.to_string()).await;
@@ -54,9 +63,8 @@ async fn a_key_opens_what_its_scope_names_and_nothing_else() {
     }
 }
 
-#[tokio::test]
-async fn without_a_key_nothing_is_answered() {
-    let scene = Scene::new().await;
+async fn without_a_key_nothing_is_answered(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for entry in table() {
         let bare = scene.world.plain(nonsense(&scene, entry));
@@ -84,9 +92,8 @@ fn reads(entry: &Entry) -> bool {
 /// Well formed, but nobody's.
 const UNKNOWN: &str = "Bearer baton_000000000000_0000000000000000000000000000000000000000000";
 
-#[tokio::test]
-async fn a_key_that_reads_changes_nothing() {
-    let scene = Scene::new().await;
+async fn a_key_that_reads_changes_nothing(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let reader = Who { key: "reader", token: None };
     for entry in table() {
@@ -103,9 +110,8 @@ async fn a_key_that_reads_changes_nothing() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn what_only_a_person_may_say_no_agent_worker_or_holder_says() {
-    let scene = Scene::new().await;
+async fn what_only_a_person_may_say_no_agent_worker_or_holder_says(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let holder = holding("held");
     let person_inside = Who { token: Some("held"), ..ADA };
@@ -123,9 +129,8 @@ async fn what_only_a_person_may_say_no_agent_worker_or_holder_says() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn many_at_once_are_no_way_around_scopes_and_speakers() {
-    let scene = Scene::new().await;
+async fn many_at_once_are_no_way_around_scopes_and_speakers(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let bulk = operations::find("bulk", "submit").expect("it is in the table");
     let reader = Who { key: "reader", token: None };
@@ -152,9 +157,8 @@ async fn many_at_once_are_no_way_around_scopes_and_speakers() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn no_key_is_wider_than_the_one_that_made_it() {
-    let scene = Scene::new().await;
+async fn no_key_is_wider_than_the_one_that_made_it(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let create = operations::find("key", "create").expect("it is in the table");
     let (_, maker) = scene.world.make_key("maker", Kind::Person, "key:admin").await;
     let before = scene.dump().await;

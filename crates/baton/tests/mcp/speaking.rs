@@ -7,13 +7,13 @@ use baton_store::clock::ManualClock;
 use serde_json::{Value, json};
 
 use crate::caller::{Answer, Ask, Caller};
-use crate::world::{NOON, World};
+use crate::world::{NOON, World, memory};
 
 const MODERN: &str = "2026-07-28";
 
 impl World {
     pub async fn noon() -> Self {
-        let world = Self::at(Arc::new(ManualClock::new(NOON)), Limits::default()).await;
+        let world = Self::at(Arc::new(ManualClock::at(NOON)), Limits::default(), memory).await;
         let stages = json!({ "stages": [{ "name": "coding" }] });
         world.rest(("PUT", "/v1/projects/shop"), "project", &stages).await;
         world

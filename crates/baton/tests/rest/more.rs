@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::caller::{Ask, Caller, PATIENCE};
 use crate::serving::Serving;
-use crate::world::{NOON, World, how};
+use crate::world::{NOON, World, how, memory};
 
 /// How often a test looks for something that is about to happen.
 const LOOKS_MAX: usize = 2_000_000;
@@ -45,7 +45,7 @@ impl World {
     }
 
     pub async fn with(limits: Limits) -> Self {
-        Self::at(Arc::new(ManualClock::at(NOON)), limits).await
+        Self::at(Arc::new(ManualClock::at(NOON)), limits, memory).await
     }
 
     pub async fn other_key(&self) -> String {

@@ -303,6 +303,19 @@ async fn a_store_that_fails_while_it_serves_ends_it_with_the_code_of_the_disk() 
 }
 
 #[test]
+fn a_folder_that_is_removed_under_it_ends_it_with_the_code_of_the_disk() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mut serving = start(&data);
+    fs::rename(&data, folder.path().join("elsewhere")).expect("it is ours");
+    assert_eq!(serving.wait().code(), Some(74));
+    let mut said = String::new();
+    let err = serving.child.stderr.as_mut().expect("it is piped");
+    err.read_to_string(&mut said).expect("it is text");
+    assert!(said.contains("was moved or removed"), "{said}");
+}
+
+#[test]
 fn a_demo_that_is_killed_takes_its_server_with_it() {
     let folder = folder();
     let mut demo = Command::new(env!("CARGO_BIN_EXE_baton"));

@@ -169,6 +169,13 @@ pub fn free_bytes(folder: &Path) -> (Option<u64>, u64) {
     (super::place::free_bytes(folder), super::FREE_BYTES_MIN)
 }
 
+/// Whether the file system of a folder takes no changes.
+#[must_use]
+pub fn is_read_only(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|about| about.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 fn broken(error: rusqlite::Error) -> Error {
     Error::Damaged(error.to_string())
 }

@@ -114,11 +114,12 @@ fn credential(row: &Row<'_>) -> Sql<Credential> {
     Ok(Credential { key, verifiers })
 }
 
-/// The key with an id or, where nobody has it, the one before it: whether an id is known must not be
-/// told by the time that it takes to say no.
+/// The key with an id or, where nobody has it, the one before it, or else the first: whether an id is
+/// known must not be told by the time that it takes to say no.
 const NEAREST: &str = "SELECT k.body, k.verifier, k.former, k.former_until, k.used_at, t.name, k.id
     FROM keys k JOIN tenants t ON t.id = k.tenant
-    WHERE k.id = (SELECT max(id) FROM keys WHERE id <= ?1)";
+    WHERE k.id = max(ifnull((SELECT max(id) FROM keys WHERE id <= ?1), ''),
+                     (SELECT min(id) FROM keys))";
 
 /// A key by its public id, whoever's it is.
 pub(super) fn key(conn: &Connection, id: &KeyId) -> Result<Option<KeyFound>, Error> {

@@ -12,9 +12,9 @@ use baton_domain::time::Timestamp;
 use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
-use super::inbox::Job;
 use super::{SqliteStore, audit, keys, lists, reads, requests, runs};
 use crate::chain::Audit;
+use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{

@@ -1,10 +1,11 @@
 //! What the database knows of our secrets: whether a pepper is the right one, and which keys signed
 //! its seals.
 
-use ed25519_dalek::{Signature, Signer, SigningKey, Verifier as _, VerifyingKey};
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::PepperDigest;
+use crate::chain::{is_vouched, vouch_for};
 
 /// Whether the database was made with this pepper; a new one is from now on.
 pub(super) fn knows_pepper(conn: &Connection, given: &PepperDigest) -> rusqlite::Result<bool> {
@@ -23,10 +24,6 @@ pub(super) fn pepper(conn: &Connection) -> rusqlite::Result<Option<PepperDigest>
     Ok(known.map(PepperDigest))
 }
 
-fn vouched_bytes(key: &[u8; 32]) -> Vec<u8> {
-    [b"baton-seal-key-1".as_slice(), key].concat()
-}
-
 /// Adds the present key to those that may have signed. When it is new, it vouches for all before it:
 /// whoever can write to the database alone cannot add a key of their own.
 pub(super) fn vouch(conn: &mut Connection, signing: &SigningKey) -> rusqlite::Result<()> {
@@ -43,7 +40,7 @@ pub(super) fn vouch(conn: &mut Connection, signing: &SigningKey) -> rusqlite::Re
         rows.collect::<rusqlite::Result<_>>()?
     };
     for key in keys {
-        let vouched = signing.sign(&vouched_bytes(&key)).to_bytes();
+        let vouched = vouch_for(signing, &key);
         let sql = "UPDATE seal_keys SET vouched = ?2 WHERE key = ?1";
         step.execute(sql, params![key, vouched])?;
     }
@@ -60,8 +57,7 @@ pub(super) fn trusted(
     let mut trusted = vec![present.to_bytes()];
     for row in rows {
         let (key, vouched): ([u8; 32], [u8; 64]) = row?;
-        let vouched = Signature::from_bytes(&vouched);
-        if present.verify(&vouched_bytes(&key), &vouched).is_ok() {
+        if is_vouched(present, &key, &vouched) {
             trusted.push(key);
         }
     }

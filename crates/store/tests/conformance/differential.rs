@@ -122,7 +122,7 @@ async fn play(backend: impl Backend, seed: u64) -> World {
 
 /// Plays many histories against fresh stores of a backend.
 pub fn a_random_history_matches_the_model<B: Backend>(fresh: impl Fn() -> B) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime needs nothing");
     for seed in 0..rounds(SEEDS) {
         runtime.block_on(play(fresh(), seed));
@@ -133,7 +133,7 @@ pub fn a_random_history_matches_the_model<B: Backend>(fresh: impl Fn() -> B) {
 #[test]
 fn random_histories_make_everything_happen() {
     let all: BTreeSet<String> = EVENTS.split_whitespace().map(String::from).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let happened = runtime.expect("a runtime needs nothing").block_on(async {
         let mut happened = BTreeSet::new();
         for seed in 0..SEEDS_MAX {

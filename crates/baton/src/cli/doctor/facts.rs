@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use baton_domain::time::Timestamp;
-use baton_store::Verifier;
+use baton_store::PepperDigest;
 use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
@@ -23,6 +23,7 @@ pub(super) struct Facts {
     pub(super) free: Option<u64>,
     pub(super) free_min: u64,
     pub(super) network: Option<&'static str>,
+    pub(super) read_only: bool,
     pub(super) database: Database,
     pub(super) database_changed_at: Option<Timestamp>,
     pub(super) socket_folder: Thing,
@@ -128,6 +129,7 @@ impl Facts {
             unfinished: backup::is_unfinished(folder),
             free,
             free_min,
+            read_only: backup::is_read_only(folder),
             network: backup::network(folder).ok().flatten(),
             database,
             database_changed_at: changed_at(&folder.join("baton.db")),
@@ -183,7 +185,7 @@ fn database(folder: &Path) -> (Database, Pepper) {
 }
 
 /// Looks at the pepper. It is never made by looking.
-fn pepper(folder: &Path, known: Option<Verifier>) -> Pepper {
+fn pepper(folder: &Path, known: Option<PepperDigest>) -> Pepper {
     let path = folder.join("pepper");
     let Some(known) = known else { return Pepper::Unneeded };
     if path.symlink_metadata().is_err() {

@@ -123,6 +123,11 @@ fn of_folder(facts: &Facts) -> Vec<Finding> {
         let what = format!("the folder is on {name}: locks do not hold there; choose a local disk");
         findings.push(wrong("disk", what, "baton serve --data /var/tmp/baton-$USER"));
     }
+    if facts.read_only {
+        let fix =
+            format!("sudo mount -o remount,rw \"$(df --output=target {folder} | tail -n 1)\"");
+        findings.push(wrong("disk", "the file system of the folder is read-only", fix));
+    }
     findings.push(match facts.free {
         None => odd("disk", "how much room is left cannot be told", format!("df -h {folder}")),
         Some(free) if free < facts.free_min => {
@@ -151,6 +156,7 @@ fn of_folder(facts: &Facts) -> Vec<Finding> {
         Database::Newer(why) => {
             wrong("database", format!("{why}; is there another baton?"), "which -a baton")
         }
+        Database::Broken(why) if facts.read_only => odd("database", why, &facts.serve),
         Database::Broken(why) => {
             let what = format!("{why}; bring a copy back by `baton restore`, or begin anew");
             wrong("database", what, format!("mv {folder} {folder}.broken; {}", facts.serve))
@@ -245,9 +251,13 @@ fn admit(facts: &Facts, next: Option<&str>) -> String {
     if let Some(next) = next.filter(|next| next.starts_with("chmod ")) {
         return next.to_owned();
     }
+    if around.key.is_some() {
+        return "unset BATON_KEY".to_owned();
+    }
+    if around.key_file.is_some() {
+        return "unset BATON_KEY_FILE".to_owned();
+    }
     match &facts.host {
-        _ if around.key.is_some() => "unset BATON_KEY".to_owned(),
-        _ if around.key_file.is_some() => "unset BATON_KEY_FILE".to_owned(),
         None => "unset BATON_URL".to_owned(),
         Some(host) => {
             format!("ssh {host} baton key create --name $USER --principal $USER --scopes all")

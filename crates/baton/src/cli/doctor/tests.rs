@@ -23,6 +23,7 @@ fn well() -> Facts {
         free: Some(1 << 40),
         free_min: 256 << 20,
         network: None,
+        read_only: false,
         database: Database::Sound { version: 1, incarnation: 0x5f },
         database_changed_at: Some(NOON),
         socket_folder: thing("/d/run", 0o700, true),
@@ -74,6 +75,7 @@ fn what_is_wrong_with_the_folder_is_found_alone() {
     });
     check(Wrong, "folder", "export BATON_HOME=", |facts| facts.folder.state = State::Unreadable);
     check(Wrong, "disk", "baton serve --data /var/tmp", |facts| facts.network = Some("nfs"));
+    check(Wrong, "disk", "mount -o remount,rw", |facts| facts.read_only = true);
     check(Wrong, "disk", "df -h", |facts| facts.free = Some(1));
     check(Odd, "disk", "df -h", |facts| facts.free = None);
     check(Odd, "restore", "baton serve", |facts| facts.unfinished = true);

@@ -2,15 +2,29 @@
 
 use baton_domain::command::{Agent, Person, Supervisor};
 use baton_domain::ids::{AttemptId, Capability, TaskId};
-use baton_domain::run::{BlockKind, Why};
+use baton_domain::run::Why;
 use baton_domain::text::{Line, Reason};
 
 use crate::operation::{Audience, Declaration, Hints, Method};
 use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::choices::Word as _;
-use crate::shape::{RunRef, Violation, When, record};
+use crate::shape::{RunRef, Violation, When, record, words};
 use crate::views::RunView;
+
+words! {
+    /// What a holder may park its run for; a limit is raised by the rules alone.
+    pub enum BlockWord {
+        /// A person must say something.
+        NeedsInput = "needs_input",
+        /// Another holder must be able to do something.
+        Capability = "capability",
+        /// It passes by itself.
+        Transient = "transient",
+        /// Another task must be done.
+        Dependency = "dependency",
+    }
+}
 
 record! {
     /// Why a run cannot go on.
@@ -19,8 +33,8 @@ record! {
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
         attempt: Option<AttemptId>,
-        /// What would unpark it; limit is raised by the rules alone.
-        kind: BlockKind,
+        /// What would unpark it.
+        kind: BlockWord,
         /// Why, in words for whoever acts on it.
         reason: Reason,
         /// For capability: what the next holder must be able to do.
@@ -83,22 +97,18 @@ impl Block {
             move || invalid(field, format!("is missing: a block of kind {word} needs it"))
         };
         let (why, own) = match self.kind {
-            BlockKind::NeedsInput => (Why::NeedsInput, ""),
-            BlockKind::Capability => {
+            BlockWord::NeedsInput => (Why::NeedsInput, ""),
+            BlockWord::Capability => {
                 let needs = self.capability.clone().ok_or_else(missing("capability"))?;
                 (Why::Capability { needs }, "capability")
             }
-            BlockKind::Transient => {
+            BlockWord::Transient => {
                 let until = self.until.ok_or_else(missing("until"))?.0;
                 (Why::Transient { until }, "until")
             }
-            BlockKind::Dependency => {
+            BlockWord::Dependency => {
                 let on = self.on.ok_or_else(missing("on"))?;
                 (Why::Dependency { on }, "on")
-            }
-            BlockKind::Limit => {
-                let rule = "must not be limit: that is raised by the rules alone".to_owned();
-                return Err(invalid("kind", rule));
             }
         };
         let given = [

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton_domain::ids::{Account, AttemptId, Capability, ProjectId, StageName, TaskId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::run::Mode;
 use baton_domain::task::Priority;
 use baton_domain::time::Millis;
@@ -14,7 +15,7 @@ use baton_store::read::LeaseRow;
 
 use super::handoff;
 use crate::call::Call;
-use crate::engine::{Claimed, Target, Tokens, Wish};
+use crate::engine::{CLAIM_WAIT_MAX, Claimed, Target, Tokens, Wish};
 use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::problem::Problem;
 use crate::shape::{Span, When, record};
@@ -30,6 +31,7 @@ record! {
         /// Only in this stage.
         stage: Option<StageName>,
         /// What the holder is able to do.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// The account whose rate limit it will use.
         account: Option<Account>,
@@ -37,7 +39,8 @@ record! {
         priority_min: Option<Priority>,
         /// Parked work that it may pick up, too.
         blocked: Option<bool>,
-        /// How long to wait if there is nothing; a minute at most.
+        /// How long to wait if there is nothing; a minute at most, then ask again.
+        #[at_most(CLAIM_WAIT_MAX.0)]
         wait: Option<Span>,
         /// How long the lease lives without renewal.
         lease: Option<Span>,
@@ -72,7 +75,16 @@ impl Operation for Claim {
     type Answer = ClaimedView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ClaimedView>, Problem> {
-        let claimed = call.engine().claim(self.wish(call)).await?;
+        let wait = self.wait.map(|wait| Span(wait.0.min(CLAIM_WAIT_MAX)));
+        let claimed = call.engine().claim(self.wish(call)).await;
+        let claimed = claimed.map_err(|error| {
+            let problem = Problem::from(error);
+            // How long it was waited for is told: a longer wait than is allowed was cut.
+            match wait {
+                Some(wait) => problem.with("wait", wait.to_string()),
+                None => problem,
+            }
+        })?;
         call.note_commit();
         answered(call, &claimed).await
     }

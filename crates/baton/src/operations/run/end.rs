@@ -3,6 +3,7 @@
 use baton_domain::command::{Agent, Command, Expect, Person};
 use baton_domain::contract::{Artifact, Submission};
 use baton_domain::ids::{AttemptId, Digest};
+use baton_domain::limits::ARTIFACTS_MAX;
 use baton_domain::text::{Code, Line, Reason, Summary};
 
 use crate::call::Call;
@@ -24,6 +25,7 @@ record! {
         /// The exact tree that counts.
         tree: Option<Line>,
         /// What was made.
+        #[at_most(ARTIFACTS_MAX)]
         artifacts: Option<Vec<ArtifactWish>>,
         /// The hash of the contract that it answers, as it was read.
         contract: Option<Digest>,
@@ -32,6 +34,7 @@ record! {
     /// Something that was made.
     pub struct ArtifactWish {
         /// Where it is, relative to the root.
+        #[is_line(true)]
         path: Line,
         /// What it is, to the bit.
         digest: Digest,
@@ -46,6 +49,7 @@ record! {
         /// The attempt that speaks, if no claim token is shown.
         attempt: Option<AttemptId>,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why, in words for whoever tries next.
         reason: Reason,

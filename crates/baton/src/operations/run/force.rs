@@ -23,6 +23,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why.
         reason: Reason,

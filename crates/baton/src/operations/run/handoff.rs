@@ -14,7 +14,7 @@ use baton_store::{Filter, TaskRow};
 use super::words;
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
-use crate::operations::said::Said;
+use crate::operations::heard::Heard;
 use crate::problem::Problem;
 use crate::shape::{RunRef, record};
 use crate::views::HandoffView;
@@ -61,7 +61,7 @@ pub async fn packet(call: &Call, row: &TaskRow, run: RunId) -> Result<HandoffVie
     let block = live.and_then(words::parked).cloned();
     let mut versions: Vec<u64> = legs.iter().flat_map(Leg::versions).collect();
     versions.extend(block.as_ref().map(|block| block.raised));
-    let said = Said::at(call, run.task, versions).await?;
+    let said = Heard::at(call, run.task, versions).await?;
     let relatives = relatives(call, row).await?;
     let behind = Behind { run, legs, block, said, relatives };
     Ok(behind.packet(row))
@@ -74,7 +74,7 @@ struct Behind {
     legs: Vec<Leg>,
     /// Why the run is parked, or was when its holder picked it up.
     block: Option<baton_domain::run::Block>,
-    said: Said,
+    said: Heard,
     relatives: Vec<Relative>,
 }
 
@@ -184,7 +184,7 @@ async fn result(
     submitted: Option<u64>,
 ) -> Result<Option<String>, Problem> {
     use baton_domain::event::Event;
-    let said = Said::at(call, task, submitted.into_iter().collect()).await?;
+    let said = Heard::at(call, task, submitted.into_iter().collect()).await?;
     Ok(said.last(|_, event| {
         let Event::Submitted { summary, .. } = event else { return None };
         summary.as_ref().map(ToString::to_string)

@@ -8,8 +8,27 @@ use baton_domain::text::Message;
 use crate::operation::{Audience, Declaration, Hints, Method};
 use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
-use crate::shape::{RunRef, record};
+use crate::shape::{RunRef, record, words};
 use crate::views::RunView;
+
+words! {
+    /// How far an answer got with its reader; that it was sent is for us to say.
+    pub enum Received {
+        /// The agent has it.
+        Delivered = "delivered",
+        /// The agent acted upon it.
+        Applied = "applied",
+    }
+}
+
+impl Received {
+    fn mark(self) -> Mark {
+        match self {
+            Self::Delivered => Mark::Delivered,
+            Self::Applied => Mark::Applied,
+        }
+    }
+}
 
 record! {
     /// A question to a person.
@@ -37,7 +56,7 @@ record! {
         /// The attempt that speaks, if no claim token is shown.
         attempt: Option<AttemptId>,
         /// How far the answer got; it never goes back.
-        mark: Mark,
+        mark: Received,
     }
 }
 
@@ -85,6 +104,6 @@ impl Saying for Receive {
     type Shown = RunView;
 
     fn said(self) -> Result<Said, Problem> {
-        Ok(Said::ByAgent(self.run, self.attempt, vec![Agent::Receive(self.mark)]))
+        Ok(Said::ByAgent(self.run, self.attempt, vec![Agent::Receive(self.mark.mark())]))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_domain::command::{Agent, Evidence, FailedItem, Note, Report, Supervisor};
 use baton_domain::ids::{AttemptId, Label, RunId};
+use baton_domain::limits::{EVIDENCE_MAX, ITEMS_MAX};
 use baton_domain::run::Mark;
 use baton_domain::text::{Cursor, Item, Line, Reason, Summary};
 use baton_store::read::RunWord;
@@ -62,8 +63,10 @@ record! {
         /// Where to go on.
         cursor: Option<Cursor>,
         /// Items done since the last report.
+        #[at_most(ITEMS_MAX)]
         done: Option<Vec<Item>>,
         /// Items failed since the last report.
+        #[at_most(ITEMS_MAX)]
         failed: Option<Vec<FailedWish>>,
         /// The last answer of a person was acted upon.
         answer_applied: Option<bool>,
@@ -88,8 +91,10 @@ record! {
         /// Where to go on.
         cursor: Option<Cursor>,
         /// What shows it.
+        #[at_most(EVIDENCE_MAX)]
         evidence: Option<Vec<EvidenceWish>>,
         /// The state of the work tree: names such as base, head, bundle.
+        #[at_most(EVIDENCE_MAX)]
         git: Option<BTreeMap<Label, Line>>,
     }
 

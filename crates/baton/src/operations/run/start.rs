@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_domain::command::NewTask;
 use baton_domain::ids::{Account, Capability, Label, ProjectId, StageName, TaskId};
+use baton_domain::limits::{CAPABILITIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::project::{Project, WorkedBy};
 use baton_domain::task::{Kind, Priority};
@@ -23,6 +24,7 @@ record! {
     /// A goal that the caller works on itself, from now on.
     pub struct Start {
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,
@@ -33,12 +35,15 @@ record! {
         /// How urgent it is.
         priority: Option<Priority>,
         /// Free tags.
+        #[at_most(LABELS_MAX)]
         labels: Option<BTreeSet<Label>>,
         /// The task that it is part of.
         parent: Option<TaskId>,
         /// What a later holder must be able to do; the caller is taken at its word.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// What must be true before the run counts.
+        #[at_most(LINES_MAX)]
         contract: Option<Vec<ContractLine>>,
         /// How it is tried; what is absent is the default.
         policy: Option<PolicyView>,

@@ -30,7 +30,8 @@ record! {
         attempt: Option<AttemptId>,
         /// The version that the caller saw; without it, the present one.
         since: Option<u64>,
-        /// How long; 50 seconds at most, and half a lease for a holder on its own.
+        /// How long; 50 seconds at most, and half a lease for a holder on its own: then ask again.
+        #[at_most(WAIT_MAX.0)]
         wait: Option<Span>,
     }
 
@@ -38,6 +39,8 @@ record! {
     pub struct Waited {
         /// Whether the task changed, or an answer is there that the holder had not read.
         changed: bool,
+        /// The longest that this request would have waited: what was asked for, or what is allowed.
+        wait: Span,
         /// The run as it is now.
         run: RunView,
     }
@@ -90,7 +93,7 @@ impl Operation for Wait {
             }
         };
         words::fill(call, &row.flow, &mut view).await?;
-        Ok(Answered::read(Waited { changed, run: view }, as_of))
+        Ok(Answered::read(Waited { changed, wait: Span(wait), run: view }, as_of))
     }
 }
 

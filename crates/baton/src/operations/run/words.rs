@@ -2,14 +2,14 @@
 //! that hold them.
 
 use baton_domain::event::{Event, Requeue};
-use baton_domain::run::{Block, Idle, Outcome, Phase, Run, RunState};
+use baton_domain::run::{Block, BlockKind, Idle, Outcome, Phase, Run, RunState};
 use baton_domain::task::Flow;
 use baton_domain::text::{Line, Message, Reason};
 use baton_domain::time::Timestamp;
 use baton_store::Entry;
 
 use crate::call::Call;
-use crate::operations::said::Said;
+use crate::operations::heard::Heard;
 use crate::problem::Problem;
 use crate::shape::When;
 use crate::views::{QuestionView, RunView};
@@ -22,8 +22,11 @@ pub async fn fill(call: &Call, flow: &Flow, view: &mut RunView) -> Result<(), Pr
     let block = parked(run);
     let raised = block.map(|block| block.raised);
     let given = run.answer.map(|answer| answer.given);
-    let versions = run.trail.talk.last.iter().copied().chain(raised).chain(given).collect();
-    let said = Said::at(call, flow.id, versions).await?;
+    let asks = view.question.is_some()
+        || block.is_some_and(|block| block.why.kind() == BlockKind::NeedsInput);
+    let talk = run.trail.talk.last.iter().copied().filter(|_| asks);
+    let versions = talk.chain(raised).chain(given).collect();
+    let said = Heard::at(call, flow.id, versions).await?;
     if let (Some(given), Some(shown)) = (given, &mut view.answer)
         && let Some((entry, text, unblock)) = said.of(given).rev().find_map(word_of_a_person)
     {
@@ -39,7 +42,7 @@ pub async fn fill(call: &Call, flow: &Flow, view: &mut RunView) -> Result<(), Pr
     if let (Some(block), Some(shown)) = (block, &mut view.block) {
         (shown.reason, shown.condition) = why(&said, block);
         // A question that nobody answered in time is parked without a word of its own.
-        if shown.reason.is_none() && shown.kind == baton_domain::run::BlockKind::NeedsInput {
+        if shown.reason.is_none() && shown.kind == BlockKind::NeedsInput {
             let question = |(text, at)| QuestionView { asked_at: When(at), text: Some(text) };
             view.question = asked.map(question);
         }
@@ -64,7 +67,7 @@ pub fn parked(run: &Run) -> Option<&Block> {
 }
 
 /// The words of whoever parked the run, and the command that tells when the block is gone.
-pub fn why(said: &Said, block: &Block) -> (Option<Reason>, Option<Line>) {
+pub fn why(said: &Heard, block: &Block) -> (Option<Reason>, Option<Line>) {
     let words = said.of(block.raised).rev().find_map(|(_, event)| {
         let (Event::Stopping { reason, condition, .. }
         | Event::AttemptEnded { reason, condition, .. }) = event

@@ -4,12 +4,11 @@ use baton_domain::command::Person;
 use baton_domain::ids::{StageName, TaskId};
 use baton_domain::task::Ending;
 use baton_domain::text::Reason;
-use serde::{Deserialize, Serialize};
 
 use crate::operation::{Declaration, Hints, Method};
 use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
-use crate::shape::{Shape, Shaped, Violation, When, record};
+use crate::shape::{Violation, When, record, words};
 use crate::views::TaskView;
 
 use super::TASK_COLUMNS;
@@ -80,22 +79,15 @@ record! {
     }
 }
 
-/// How a person may end a task; only a passed run makes it done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndingWord {
-    /// Nobody wants it any more.
-    #[default]
-    Abandoned,
-    /// Another task takes its place.
-    Superseded,
-    /// It shall not be done.
-    Rejected,
-}
-
-impl Shaped for EndingWord {
-    fn shape() -> Shape {
-        Shape::Choice(&["abandoned", "superseded", "rejected"])
+words! {
+    /// How a person may end a task; only a passed run makes it done.
+    pub enum EndingWord {
+        /// Nobody wants it any more.
+        Abandoned = "abandoned",
+        /// Another task takes its place.
+        Superseded = "superseded",
+        /// It shall not be done.
+        Rejected = "rejected",
     }
 }
 
@@ -204,6 +196,10 @@ impl Saying for Depend {
     type Shown = TaskView;
 
     fn said(self) -> Result<Said, Problem> {
+        if self.on == self.task {
+            let rule = "must be another task: none waits for itself".to_owned();
+            return Err(Problem::invalid(vec![Violation { field: "on".to_owned(), rule }]));
+        }
         Ok(Said::OfTask(self.task, Person::Depend { on: self.on, wait: true }))
     }
 }
@@ -248,7 +244,7 @@ impl Close {
             Problem::invalid(vec![Violation { field: "by".into(), rule: rule.into() }])
         };
         let reason = self.reason;
-        match (self.ending.unwrap_or_default(), self.by) {
+        match (self.ending.unwrap_or(EndingWord::Abandoned), self.by) {
             (EndingWord::Superseded, Some(by)) => Ok(Ending::Superseded { by, reason }),
             (EndingWord::Superseded, None) => {
                 Err(wrong("is missing: say which task takes its place"))

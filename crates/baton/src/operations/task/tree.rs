@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_domain::ids::TaskId;
+use baton_domain::ids::{StageName, TaskId};
 use baton_domain::task::Kind;
 use baton_domain::text::Title;
 use baton_domain::view::Badge;
@@ -47,7 +47,7 @@ record! {
         /// The one word for how it is.
         badge: Badge,
         /// backlog, a working stage, done, closed or archived.
-        stage: String,
+        stage: StageName,
         /// What sort of work it is.
         kind: Kind,
         /// A line that names it.

@@ -96,7 +96,7 @@ impl Behind {
 
     fn attempt(&self, record: &AttemptRecord) -> HandoffItem {
         let view = AttemptView::ended(self.run.task, record);
-        let mut about = view.outcome.unwrap_or_default();
+        let mut about = record.outcome.ended().word().to_owned();
         if let Some(code) = &view.code {
             about.push_str(&format!(", code {code}"));
         }

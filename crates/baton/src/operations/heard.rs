@@ -9,9 +9,9 @@ use crate::call::Call;
 use crate::problem::Problem;
 
 /// Entries of one task, oldest first.
-pub struct Said(Vec<Entry>);
+pub struct Heard(Vec<Entry>);
 
-impl Said {
+impl Heard {
     /// What was said at these versions. What is no longer kept was said silently.
     pub async fn at(call: &Call, task: TaskId, versions: Vec<u64>) -> Result<Self, Problem> {
         if versions.is_empty() {
