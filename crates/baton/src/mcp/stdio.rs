@@ -208,9 +208,8 @@ async fn mint(parent: &Client, principal: &str) -> Result<Client, Failure> {
         // The answer to the first try was lost, and a secret is told once.
         return Err(Problem::new("unknown", "a key was made, but not told: try again").into());
     }
-    let (address, chance) = (parent.address.clone(), Arc::clone(&parent.chance));
-    let trust = parent.trust.clone();
-    Ok(Client { address, trust, key, claim_token: None, chance })
+    let (address, trust) = (parent.address.clone(), parent.trust.clone());
+    Ok(Client { address, trust, key, claim_token: None, chance: Arc::clone(&parent.chance) })
 }
 
 async fn revoke(client: &Client) {

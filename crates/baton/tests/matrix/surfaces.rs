@@ -41,17 +41,18 @@ pub enum Way {
 pub const WAYS: [Way; 5] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli, Way::Mcp];
 
 impl Way {
-    /// Whether it has this operation: some are no tools.
-    pub fn offers(self, entry: &Entry) -> bool {
+    /// Whether it has this operation: some are no tools, and are asked for by REST there.
+    fn offers(self, entry: &Entry) -> bool {
         let name = entry.about.name();
         self != Self::Mcp || baton::mcp::listing().iter().any(|(own, ..)| *own == name)
     }
 
     /// What it says where the table says this: over MCP no secret is shown, and the next step is a
     /// tool where there is one.
-    pub fn told(self, said: &Said) -> Said {
+    pub fn told(self, entry: &Entry, said: &Said) -> Said {
         let mut said = said.clone();
         if self == Self::Mcp
+            && self.offers(entry)
             && let Some(body) = said.body.as_object_mut()
         {
             body.retain(|name, _| !["claim_token", "agent_token", "next"].contains(&name.as_str()));
@@ -98,11 +99,15 @@ impl Stand {
                 said(&caller.ask(&ask).await)
             }
             Way::Cli => self.typed(who, entry, arguments, request).await,
+            Way::Mcp if !way.offers(entry) => {
+                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                said(&self.scene.world.ask(&ask).await)
+            }
             Way::Mcp => {
                 let ask = self.scene.signed(who, tool(entry, arguments, request));
                 let result = self.scene.world.ask(&ask).await.json()["result"].take();
                 let granted = result["isError"] == false;
-                way.told(&Said { granted, body: result["structuredContent"].clone() })
+                way.told(entry, &Said { granted, body: result["structuredContent"].clone() })
             }
         }
     }
