@@ -25,6 +25,11 @@ pub fn table() -> Vec<&'static Entry> {
 
 /// The example of an operation.
 pub fn example(scene: &Scene, entry: &Entry) -> Example {
+    example_with(&scene.spare, entry)
+}
+
+/// The same where this is the public id of a key that nobody needs.
+pub fn example_with(spare: &str, entry: &Entry) -> Example {
     let title = title(entry);
     let by = |who: Who, arguments: Value| Example { who, arguments, refused: None };
     if let Some((_, token, arguments)) = OF_HOLDERS.iter().find(|(what, ..)| *what == title) {
@@ -36,8 +41,8 @@ pub fn example(scene: &Scene, entry: &Entry) -> Example {
     match title.as_str() {
         "run claim" => by(BEA, json!({ "task": "T-1" })),
         "run start" => by(BEA, json!({ "project": "shop", "title": "an own goal" })),
-        "key rotate" => by(ADA, json!({ "key": scene.spare, "overlap": "5m" })),
-        "key revoke" => by(ADA, json!({ "key": scene.spare, "reason": "nobody needs it" })),
+        "key rotate" => by(ADA, json!({ "key": spare, "overlap": "5m" })),
+        "key revoke" => by(ADA, json!({ "key": spare, "reason": "nobody needs it" })),
         // Nobody verifies over any surface yet, so there is no receipt to show.
         "receipt show" => Example {
             refused: Some("not_found"),
