@@ -1,13 +1,17 @@
-//! What the tests of Baton stand on: a disk that fails, a process to kill, chance with a seed.
+//! What the tests of Baton stand on: a disk that fails, a process to kill, chance with a seed, a
+//! model that says what it is told to, and real agent programs to talk to it.
 //!
 //! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
 //! memory, can be cut off from power at every point of its history and can fail at every I/O.
 //! [`child`] runs the test binary once more in a role of its own, so that it can be killed.
-//! [`chance`] makes every random choice of a test repeatable from one number.
+//! [`model`] speaks the APIs of three providers on loopback, from a script; [`agents`] starts real
+//! agent programs against it. [`chance`] makes every random choice of a test repeatable from one number.
 
+pub mod agents;
 pub mod chance;
 pub mod child;
 pub mod disk;
+pub mod model;
 
 /// How many times more work a soak does than a plain run of the tests.
 const SOAK_FACTOR: u64 = 20;
