@@ -22,7 +22,10 @@ use crate::shape::{RunRef, Violation};
 use crate::tokens::Pass;
 use crate::views::{RunView, TaskView};
 
+mod patience;
 mod runs;
+
+pub use patience::Patience;
 
 /// What comes with a request besides its arguments. Secrets are here and nowhere else.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +50,17 @@ impl Envelope {
         }
         Ok(())
     }
+}
+
+/// The trace id of a W3C trace context. One that cannot be read is ignored, as its rules ask.
+#[must_use]
+pub fn trace_id(text: &str) -> Option<Text<64>> {
+    let mut parts = text.split('-');
+    let (version, id) = (parts.next()?, parts.next()?);
+    let hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let good = version.len() == 2 && hex(version) && id.len() == 32 && hex(id);
+    let said = id.bytes().any(|byte| byte != b'0');
+    (good && said && parts.count() >= 2).then(|| Text::new("trace", id).ok()).flatten()
 }
 
 /// One request.

@@ -116,8 +116,9 @@ pub(crate) async fn run_in<'a>(
         Ok(globals) => globals,
         Err(failure) => return report(&failure, false, streams.err),
     };
-    // The demo has a server to stop and a folder to clear away: it ends by itself when told to.
-    let ends_itself = matches.subcommand_name() == Some("demo");
+    // The demo has a server to stop and a folder to clear away, an agent has runs to give back: they
+    // end by themselves when told to.
+    let ends_itself = matches.subcommand_name().is_some_and(|name| ["demo", "mcp"].contains(&name));
     let limit = globals.timeout.filter(|_| !ends_itself);
     let json = globals.output != Output::Text;
     let mut session = Session { around, globals, streams, sent: RefCell::default(), unsaid: None };

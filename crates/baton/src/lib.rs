@@ -18,6 +18,7 @@ pub mod health;
 pub mod home;
 pub mod identity;
 pub mod log;
+pub mod mcp;
 pub mod metrics;
 pub mod operation;
 pub mod operations;

@@ -17,6 +17,10 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> = LazyLock::new(RwLock::default
 /// What is said if nothing else is asked for.
 const FILTER: &str = "info";
 
+/// What holds whatever else is asked for: the MCP library tells whole messages, and with them the
+/// texts of tasks.
+const ALWAYS: &str = "rmcp=off";
+
 /// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,7 +77,7 @@ impl io::Write for Masked {
 
 /// Sends spans and events to stderr from now on.
 pub fn start(form: &Form<'_>) -> Result<(), Error> {
-    let filter = EnvFilter::try_new(form.filter)?;
+    let filter = EnvFilter::try_new(format!("{},{ALWAYS}", form.filter))?;
     let subscriber = Subscriber::builder().with_env_filter(filter).with_writer(|| Masked);
     if form.json { init(subscriber.json().finish()) } else { init(subscriber.finish()) }
 }

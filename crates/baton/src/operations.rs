@@ -68,6 +68,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Unblock>(),
         Entry::of::<run::Wait>(),
         Entry::of::<run::Release>(),
+        Entry::of::<run::Exit>(),
         Entry::of::<run::Complete>(),
         Entry::of::<run::Fail>(),
         Entry::of::<run::Cancel>(),

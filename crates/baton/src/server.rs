@@ -20,8 +20,10 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
+use crate::mcp::http::Endpoint;
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
@@ -70,6 +72,7 @@ pub struct Server {
     crowd: Arc<Crowd>,
     stage: watch::Sender<Stage>,
     trouble: Notify,
+    endpoint: Endpoint,
 }
 
 /// How far the server is on its way out.
@@ -114,7 +117,11 @@ impl Server {
         hosts: Hosts,
         limits: Limits,
     ) -> Arc<Self> {
+        let chance = Arc::new(SystemChance);
+        let endpoint =
+            Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);
         Arc::new(Self {
+            endpoint,
             engine,
             identity,
             hosts,
@@ -245,6 +252,7 @@ impl Server {
         self.engine.drain();
         sleep(self.limits.linger).await;
         self.stage.send_replace(Stage::Closing);
+        self.endpoint.stop();
         let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
         let gone = async {
             tokio::join!(self.slots.acquire_many(all), self.socket_slots.acquire_many(all))
@@ -297,6 +305,10 @@ impl Server {
 
     fn identity(&self) -> &Arc<Identity> {
         &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     fn limits(&self) -> &Limits {

@@ -117,6 +117,12 @@ impl Shape {
         }
     }
 
+    /// Whether it is the record of that name.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        matches!(self, Self::Record(record) if record.name == name)
+    }
+
     /// The field of that name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {

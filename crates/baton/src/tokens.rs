@@ -119,6 +119,18 @@ impl Keyring {
         mac.finalize().into_bytes().into()
     }
 
+    /// A key for something else, which tells nothing about the pepper and dies with this life of the
+    /// store.
+    #[must_use]
+    pub fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secrets.pepper())
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-derived-1");
+        mac.update(&self.incarnation.to_be_bytes());
+        mac.update(purpose);
+        mac.finalize().into_bytes().into()
+    }
+
     /// What the token proves to this tenant, if it is one of ours.
     pub fn verify(&self, token: &str, tenant: &TenantId) -> Result<Pass, Forged> {
         let words = read(token).ok_or(Forged)?;

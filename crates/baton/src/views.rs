@@ -18,7 +18,7 @@ pub use attempt::{AttemptView, CheckpointView, ReceiptView};
 pub use contract::{ContractLine, LineKind};
 pub use event::{ActorView, EventView};
 pub use explain::CauseView;
-pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room};
+pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room, stripped};
 pub use inbox::{InboxItem, Lookup};
 pub use policy::PolicyView;
 pub use pool::{PauseView, PoolView};

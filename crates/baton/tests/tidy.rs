@@ -42,6 +42,22 @@ const MODULES: &[(&str, &[&str])] = &[
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "operation", "operations", "problem", "shape"]),
     (
+        "mcp",
+        &[
+            "aliases",
+            "call",
+            "chance",
+            "client",
+            "identity",
+            "operation",
+            "operations",
+            "problem",
+            "shape",
+            "surroundings",
+            "views",
+        ],
+    ),
+    (
         "server",
         &[
             "call",
@@ -52,6 +68,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "home",
             "identity",
             "log",
+            "mcp",
             "operation",
             "operations",
             "problem",
@@ -73,6 +90,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "demo",
+            "mcp",
             "operation",
             "operations",
             "problem",

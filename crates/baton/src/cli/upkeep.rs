@@ -12,7 +12,7 @@ use crate::chance::{Chance as _, SystemChance};
 use crate::client::Failure;
 use crate::problem::Problem;
 use crate::tokens::secret_file;
-use crate::{bench, demo};
+use crate::{bench, demo, mcp};
 
 use super::{Output, Session, completions, doctor, render};
 
@@ -37,6 +37,7 @@ pub(super) fn commands() -> Vec<Command> {
         Command::new("serve")
             .about("Run the server in the foreground: see baton serve --help")
             .disable_help_flag(true),
+        mcp_command(),
         Command::new("doctor")
             .about("Look for everything that can be wrong here, and say how to put it right")
             .arg(data()),
@@ -69,6 +70,24 @@ pub(super) fn commands() -> Vec<Command> {
     ]
 }
 
+fn mcp_command() -> Command {
+    Command::new("mcp")
+        .about("Speak MCP over stdio, for an agent program that starts it")
+        .after_help(
+            "It asks the server that every other command asks, as an agent of its own: two programs never \
+             share a run. While its client lives it renews what was claimed; when stdin ends, that ends \
+             without a result. Nothing but the protocol goes to stdout.",
+        )
+        .arg(
+            Arg::new("toolset")
+                .long("toolset")
+                .value_name("WHICH")
+                .value_parser(["run", "all"])
+                .default_value("run")
+                .help("What a run needs, or everything"),
+        )
+}
+
 fn bench_command() -> Command {
     let numbers = |name: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name)
@@ -97,6 +116,11 @@ pub(super) async fn dispatch(
         "serve" => {
             let detail = "`serve` comes first, then its flags";
             Err(Problem::new("malformed", detail).next("baton serve --help").into())
+        }
+        "mcp" => {
+            let client = session.globals.client(session.around)?;
+            let word = asked.get_one::<String>("toolset").map_or("run", String::as_str);
+            mcp::stdio::run(client, mcp::Toolset::of(word).unwrap_or_default()).await
         }
         "doctor" => doctor::run(session, asked).await,
         "backup" => back_up(session, asked),

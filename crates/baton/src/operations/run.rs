@@ -3,6 +3,7 @@
 mod block;
 mod claim;
 mod end;
+mod exit;
 mod force;
 mod handoff;
 mod question;
@@ -15,6 +16,7 @@ mod words;
 pub use block::{Block, Release, Unblock};
 pub use claim::Claim;
 pub use end::{Cancel, Complete, Fail, Retry};
+pub use exit::Exit;
 pub use force::{ForceFail, ForceRelease};
 pub use handoff::Handoff;
 pub use question::{Answer, Ask, Receive};

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use baton_domain::time::Timestamp;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use crate::mcp::http as mcp;
 use crate::operation::{About, Reply};
 use crate::problem::Problem;
 use crate::shape::Span;
@@ -25,14 +26,21 @@ const RETRY_AFTER: u64 = 1;
 
 /// The body of an answer. As long as it is there, its request counts.
 pub struct Sent {
-    content: Option<Bytes>,
+    content: Content,
     _busy: Option<Busy>,
     _seat: Option<Seat>,
 }
 
+enum Content {
+    /// All of it at once.
+    Whole(Option<Bytes>),
+    /// As it comes, until whoever asked may no longer hear it.
+    Flowing { body: Pin<Box<mcp::Body>>, over: Pin<Box<dyn Future<Output = ()> + Send>> },
+}
+
 impl Sent {
     fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self { content: Some(bytes.into()), _busy: None, _seat: None }
+        Self { content: Content::Whole(Some(bytes.into())), _busy: None, _seat: None }
     }
 
     /// Ties the end of the request to the end of its answer.
@@ -48,19 +56,59 @@ impl Body for Sent {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.content.take().map(|bytes| Ok(Frame::data(bytes))))
+        match &mut self.content {
+            Content::Whole(content) => {
+                Poll::Ready(content.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Content::Flowing { body, over } => match over.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => body.as_mut().poll_frame(cx),
+            },
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.is_none()
+        match &self.content {
+            Content::Whole(content) => content.is_none(),
+            Content::Flowing { body, .. } => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let length = self.content.as_ref().map_or(0, Bytes::len);
-        SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+        match &self.content {
+            Content::Whole(content) => {
+                let length = content.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+            }
+            Content::Flowing { body, .. } => body.size_hint(),
+        }
     }
+}
+
+/// What the agents' protocol answers, until whoever asked may no longer hear it.
+#[must_use]
+pub fn flowing(
+    response: Response<mcp::Body>,
+    over: impl Future<Output = ()> + Send + 'static,
+) -> Response<Sent> {
+    let mut response = response.map(|body| {
+        let content = Content::Flowing { body: Box::pin(body), over: Box::pin(over) };
+        Sent { content, _busy: None, _seat: None }
+    });
+    guarded(response.headers_mut());
+    response
+}
+
+/// What the agents' protocol says of a body that is not JSON.
+#[must_use]
+pub fn not_json(detail: &str) -> Response<Sent> {
+    let error = serde_json::json!({ "code": -32_700, "message": detail });
+    json(
+        StatusCode::BAD_REQUEST,
+        &serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": error }),
+    )
 }
 
 /// A text of some type.
@@ -150,7 +198,12 @@ fn sent(status: StatusCode, kind: &'static str, body: Sent) -> Response<Sent> {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    guarded(headers);
+    response
+}
+
+/// Whatever is said is for whoever asked, and is what it says it is.
+fn guarded(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }

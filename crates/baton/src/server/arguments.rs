@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use crate::call::Envelope;
+use crate::call::{Envelope, trace_id};
 use crate::operation::Entry;
 use crate::problem::Problem;
 use crate::shape::Violation;
@@ -22,12 +22,8 @@ pub const CLAIM_TOKEN: HeaderName = HeaderName::from_static("baton-claim-token")
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The body of a request that may have one.
-pub async fn body(
-    headers: &HeaderMap,
-    body: Incoming,
-    limits: &Limits,
-) -> Result<Map<String, Value>, Problem> {
+/// The body of a request that may have one, as it came.
+pub async fn bytes(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Result<Bytes, Problem> {
     json_only(headers)?;
     let too_large = || {
         let detail = format!("a body has at most {BODY_BYTES_MAX} bytes");
@@ -42,11 +38,20 @@ pub async fn body(
         let detail = format!("the body did not come in within {} s", limits.body.as_secs());
         Problem::new("too_slow", detail)
     })?;
-    let bytes: Bytes = match whole {
-        Ok(whole) => whole.to_bytes(),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
-        Err(_) => return Err(Problem::new("malformed", "the body broke off")),
-    };
+    match whole {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Problem::new("malformed", "the body broke off")),
+    }
+}
+
+/// The arguments in the body of a request that may have one.
+pub async fn body(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &Limits,
+) -> Result<Map<String, Value>, Problem> {
+    let bytes = bytes(headers, body, limits).await?;
     if bytes.is_empty() {
         return Ok(Map::new());
     }
@@ -134,7 +139,7 @@ pub fn envelope(headers: &HeaderMap) -> Result<Envelope, Problem> {
     Ok(Envelope {
         request_key: once(headers, &IDEMPOTENCY_KEY)?.map(request_key).transpose()?,
         if_match: once(headers, &header::IF_MATCH)?.map(version).transpose()?,
-        trace: once(headers, &TRACEPARENT)?.and_then(trace),
+        trace: once(headers, &TRACEPARENT)?.and_then(trace_id),
         pass: None,
     })
 }
@@ -155,14 +160,4 @@ fn version(text: &str) -> Result<u64, Problem> {
         let rule = "must be a version in quotes, as it stands in ETag: \"7\"".to_owned();
         Problem::invalid(vec![Violation { field: "If-Match".into(), rule }])
     })
-}
-
-/// The trace id of a W3C trace context. One that cannot be read is ignored, as its rules ask.
-fn trace(text: &str) -> Option<Text<64>> {
-    let mut parts = text.split('-');
-    let (version, id) = (parts.next()?, parts.next()?);
-    let hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let good = version.len() == 2 && hex(version) && id.len() == 32 && hex(id);
-    let said = id.bytes().any(|byte| byte != b'0');
-    (good && said && parts.count() >= 2).then(|| Text::new("trace", id).ok()).flatten()
 }

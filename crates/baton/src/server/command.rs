@@ -77,6 +77,7 @@ pub fn command() -> Command {
         )
         .arg(flag("behind-proxy").help("Somebody in front encrypts; allows any address"))
         .arg(flag("json").help("Say in one line of JSON that it is ready"))
+        .arg(flag("conformance-fixtures").hide(true))
 }
 
 /// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one,
@@ -99,6 +100,7 @@ pub async fn run(
         behind_proxy: matches.get_flag("behind-proxy"),
         hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
         json: matches.get_flag("json"),
+        fixtures: matches.get_flag("conformance-fixtures"),
     };
     match serve(&wish).await {
         Ok(code) => code,
@@ -144,7 +146,8 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
-    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, Limits::default());
+    let limits = Limits { fixtures: wish.fixtures, ..Limits::default() };
+    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
     let noting = tokio::spawn(note_uses(Arc::clone(&identity)));

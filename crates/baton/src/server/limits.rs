@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::call::Patience;
+
 /// Bytes of a request body: artifacts go another way.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of path and query: identifiers and filters, never texts.
@@ -63,6 +65,16 @@ pub struct Limits {
     pub linger: Duration,
     /// How long requests in flight may take to finish after that.
     pub drain: Duration,
+    /// Whether `/mcp` serves what the conformance suite asks for, too.
+    pub fixtures: bool,
+}
+
+impl Limits {
+    /// How long an answer may take.
+    #[must_use]
+    pub fn patience(&self) -> Patience {
+        Patience { total: self.total, waiting: self.waiting }
+    }
 }
 
 impl Default for Limits {
@@ -82,6 +94,7 @@ impl Default for Limits {
             farewell: Duration::from_secs(5),
             linger: Duration::from_secs(1),
             drain: Duration::from_secs(20),
+            fixtures: false,
         }
     }
 }

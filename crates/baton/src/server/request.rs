@@ -1,19 +1,17 @@
 //! One request, from its head to its answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use baton_store::Error;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
@@ -29,7 +27,7 @@ use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
 use super::route::{self, Found, Page};
-use super::{Limits, Peer, Server, arguments, stream};
+use super::{Peer, Server, arguments, json, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -69,6 +67,7 @@ impl Answering<'_> {
         match route::find(self.server.table(), &self.head.method, self.head.uri.path()) {
             Found::Operation(entry, path) => self.operation(entry, path, body).await,
             Found::Page(page) => Ok((self.page(page).await?, None)),
+            Found::Mcp => self.mcp(body).await,
             Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
             Found::Nothing => {
                 let detail = "there is no such path: see /v1/openapi.json";
@@ -111,6 +110,32 @@ impl Answering<'_> {
         }
     }
 
+    /// The agents' protocol, behind the same door and under the same bounds as everything else.
+    async fn mcp(&self, body: Incoming) -> Result<Answered, Problem> {
+        let session = self.session().await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let (bytes, message) = if self.head.method == Method::POST {
+            let bytes = arguments::bytes(&self.head.headers, body, self.server.limits()).await?;
+            match json::read(&bytes) {
+                Ok(message) => (bytes, message),
+                Err(problem) if problem.code() == "malformed" => {
+                    return Ok((answer::not_json(problem.detail()), seat));
+                }
+                Err(problem) => return Err(problem),
+            }
+        } else {
+            arguments::no_body(&body)?;
+            (Bytes::new(), Value::Null)
+        };
+        let endpoint = self.server.endpoint();
+        let response = endpoint.answer(&session.caller, self.head, bytes, &message).await?;
+        let over = async move {
+            session.over().await;
+        };
+        Ok((answer::flowing(response, over), seat))
+    }
+
     async fn operation(
         &self,
         entry: &'static Entry,
@@ -143,8 +168,8 @@ impl Answering<'_> {
             self.connection.hand_over(reader);
             return Ok((answer::handed_over(), None));
         }
-        let bound = bound(self.server.limits(), entry);
-        let reply = within(bound, entry, &session, asking.perform(arguments)).await?;
+        let patience = self.server.limits().patience();
+        let reply = patience.within(entry, session.over(), asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
     }
 
@@ -177,39 +202,6 @@ impl Answering<'_> {
             envelope.pass = Some(pass.map_err(|_| Problem::from(Refusal::LeaseLost))?);
         }
         Ok(envelope)
-    }
-}
-
-/// How long the answer may take: longer where a caller may ask to wait.
-fn bound(limits: &Limits, entry: &Entry) -> Duration {
-    if entry.arguments.field("wait").is_some() { limits.waiting } else { limits.total }
-}
-
-/// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
-async fn within(
-    bound: Duration,
-    entry: &Entry,
-    session: &Session,
-    answer: impl Future<Output = Result<Reply, Problem>>,
-) -> Result<Reply, Problem> {
-    let gave_up = |why: &str| {
-        if entry.about.changes() {
-            Problem::from(Error::Unknown(why.into()))
-        } else {
-            Problem::new("overloaded", why)
-        }
-    };
-    tokio::select! {
-        biased;
-        answer = timeout(bound, answer) => match answer {
-            Ok(answer) => answer,
-            Err(_) => Err(gave_up("it took too long")),
-        },
-        problem = session.over() => Err(if entry.about.changes() {
-            gave_up("the key was revoked or has expired meanwhile")
-        } else {
-            problem
-        }),
     }
 }
 
@@ -255,6 +247,3 @@ impl Asking {
         self.entry.arguments.field(name).map(|field| &field.shape)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -21,12 +21,17 @@ pub enum Page {
 const PAGES: [(&str, Page); 3] =
     [("/health", Page::Health), ("/v1/openapi.json", Page::OpenApi), ("/metrics", Page::Metrics)];
 
+/// Where agents come in.
+const MCP: &str = "/mcp";
+
 /// What a method and a path mean.
 pub enum Found {
     /// An operation, and its arguments in the path.
     Operation(&'static Entry, Vec<(&'static str, String)>),
     /// A page.
     Page(Page),
+    /// The agents' protocol, which has methods of its own.
+    Mcp,
     /// Something, but not by this method; by these.
     WrongMethod(Vec<&'static str>),
     /// Nothing.
@@ -36,6 +41,9 @@ pub enum Found {
 /// Looks for what a method and a path mean. A word that is spelled out beats a placeholder.
 #[must_use]
 pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
+    if path == MCP {
+        return Found::Mcp;
+    }
     if let Some((_, page)) = PAGES.iter().find(|(own, _)| *own == path) {
         let reads = method == Method::GET;
         return if reads { Found::Page(*page) } else { Found::WrongMethod(vec!["GET"]) };

@@ -36,6 +36,8 @@ pub struct Wish {
     pub hosts: Vec<String>,
     /// Whether to say in JSON that it is ready.
     pub json: bool,
+    /// Whether to serve what the conformance suite of MCP asks for, too.
+    pub fixtures: bool,
 }
 
 /// Why it did not start.

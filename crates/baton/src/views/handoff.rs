@@ -176,7 +176,8 @@ fn written(run: RunId, sections: &[HandoffSection]) -> String {
 
 /// Without anything that a terminal or a reader would act upon. What is stored was checked when
 /// it came in; what a newer binary stored may have passed other checks.
-fn stripped(text: &str) -> String {
+#[must_use]
+pub fn stripped(text: &str) -> String {
     let hidden = |c: char| {
         matches!(u32::from(c),
             0xAD | 0x200B | 0x200E | 0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)

@@ -1,14 +1,9 @@
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Session, bound, within};
-use crate::chance::SeededChance;
-use crate::engine::tests::world::World;
-use crate::identity::Identity;
 use crate::operation::Entry;
 use crate::operations;
 use crate::server::Limits;
@@ -20,12 +15,8 @@ fn entry(noun: &str, verb: &str) -> &'static Entry {
 
 /// What becomes of an answer that never comes, and after how long.
 async fn check(noun: &str, verb: &str, after: Duration, code: &str) {
-    let world = World::new().await;
-    let chance = Arc::new(SeededChance::new(1));
-    let identity = Arc::new(Identity::new(world.engine, chance, operations::scopes()));
-    let (entry, session) = (entry(noun, verb), Session::owner(&identity));
-    let bound = bound(&Limits::default(), entry);
-    let mut answer = pin!(within(bound, entry, &session, pending()));
+    let patience = Limits::default().patience();
+    let mut answer = pin!(patience.within(entry(noun, verb), pending(), pending()));
     let early = timeout(after - Duration::from_millis(10), answer.as_mut()).await;
     assert!(early.is_err(), "{noun} {verb}: it is given up too early");
     let told = timeout(Duration::from_millis(20), answer).await.expect("by then it is given up");
