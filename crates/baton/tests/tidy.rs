@@ -79,7 +79,8 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &[]),
-    ("bench", &["chance", "clock", "engine", "home"]),
+    ("init", &[]),
+    ("bench", &["chance", "clock", "engine", "home", "redaction"]),
     ("surroundings", &[]),
     ("client", &["chance", "operation", "problem", "shape", "surroundings"]),
     (
@@ -90,6 +91,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "demo",
+            "init",
             "mcp",
             "operation",
             "operations",
@@ -100,7 +102,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "tokens",
         ],
     ),
-    ("main", &["cli", "log", "surroundings"]),
+    ("main", &["cli", "init", "log", "surroundings"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.

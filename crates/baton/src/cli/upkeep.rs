@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::tokens::secret_file;
 use crate::{bench, demo, mcp};
 
-use super::{Output, Session, completions, doctor, render};
+use super::{Output, Session, completions, doctor, render, setup};
 
 /// The commands.
 pub(super) fn commands() -> Vec<Command> {
@@ -122,6 +122,8 @@ pub(super) async fn dispatch(
             let word = asked.get_one::<String>("toolset").map_or("run", String::as_str);
             mcp::stdio::run(client, mcp::Toolset::of(word).unwrap_or_default()).await
         }
+        "init" => setup::run(session, asked),
+        "prime" => setup::prime::run(session).await,
         "doctor" => doctor::run(session, asked).await,
         "backup" => back_up(session, asked),
         "restore" => restore(session, asked),

@@ -9,6 +9,7 @@ use baton_domain::time::Timestamp;
 use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
+use crate::init::{self, Agent};
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
 
 /// Everything that the doctor looks at.
@@ -31,6 +32,8 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     pub(super) around: Surroundings,
     pub(super) key_file: Option<Thing>,
+    /// What is wrong with the repository around, if it was set up.
+    pub(super) repository: Option<Vec<(String, String)>>,
 }
 
 /// A file or a folder, as far as it matters whose it is.
@@ -88,6 +91,9 @@ impl Facts {
             now,
             around: around.clone(),
             key_file: around.key_file.as_deref().map(Thing::at),
+            repository: std::env::current_dir()
+                .ok()
+                .and_then(|here| init::examined(&here, &Agent::found(&around.programs))),
         }
     }
 }

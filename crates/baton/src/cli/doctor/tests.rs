@@ -31,6 +31,7 @@ fn well() -> Facts {
         now: Timestamp(1_794_735_000_000),
         around: Surroundings::default(),
         key_file: None,
+        repository: None,
     }
 }
 
