@@ -167,6 +167,7 @@ CREATE TABLE requests (
     task        INTEGER,
     position    INTEGER,
     attempt     INTEGER, -- whose lease was shown
+    run         INTEGER, -- that it was about
     PRIMARY KEY (tenant, principal, key)
 ) STRICT, WITHOUT ROWID;
 

@@ -49,7 +49,10 @@ pub const ALIASES: &[Alias] = &[
     alias("reject", ("task", "reject"), &["task", "reason"], TASKS, "Refuse a task"),
     alias("retry", ("run", "retry"), &["run", "reason"], &[], "Try a finished run again"),
     alias("cancel", ("run", "cancel"), &["run", "reason"], &[], "Cancel a run"),
-    alias("events", ("event", "list"), &[], &[], "List what happened"),
+    Alias {
+        fixed: &[("newest", "true")],
+        ..alias("events", ("event", "list"), &[], &[], "List what happened, the last first")
+    },
     alias("pause", ("scheduler", "pause"), &["reason"], PAUSE, "Let nothing new be claimed"),
     alias("resume", ("scheduler", "resume"), &[], PAUSE, "Let work be claimed again"),
     alias("claim", ("run", "claim"), &[], &[], "Take the next run that you may work on"),

@@ -4,6 +4,7 @@
 mod empty;
 mod http;
 mod load;
+mod refusals;
 mod secrets;
 mod table;
 mod wire;
@@ -85,6 +86,7 @@ pub async fn run(plan: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     table.rate("engine, renewals, 64 callers", rate, None, Some(&times))?;
     let times = load.pick_up(2_000).await?;
     table.times("engine, from adding a task to a waiting claimer holding it", &times)?;
+    refusals::run(&folder.path().join("keys"), &watch, &mut table).await?;
     grow(plan, &load, &mut table).await?;
     let place = load.close();
     probe(&place, "with all of the above finished", &mut table).await

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_domain::command::{Agent, Command, Expect, Person, Proof, Supervisor};
-use baton_domain::ids::{ProjectId, TaskId};
+use baton_domain::command::{Command, Expect, Person, Supervisor};
+use baton_domain::ids::{AttemptId, ProjectId, RunId, TaskId};
 use baton_domain::project::RecordCommand;
-use baton_domain::run::Run;
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::LeaseRow;
 use baton_store::{Actor, Aim, Committed, Cursor, Order, Request, TaskRow, Told};
 
+use crate::answered::Answered;
+use crate::declaration::{Audience, Declaration};
 use crate::engine::Engine;
 use crate::identity::{Caller, How, Identity};
-use crate::operation::{About, Answered, Speaker};
 use crate::problem::Problem;
 use crate::redaction::{Redactor, Tally};
 use crate::shape::{RunRef, Violation};
@@ -42,9 +42,8 @@ pub struct Envelope {
 
 impl Envelope {
     /// Whether a request that changes something says under which key it may be repeated.
-    pub fn check_key(&self, about: &About) -> Result<(), Problem> {
-        let keyless = about.verb == "heartbeat";
-        if about.changes() && !keyless && self.request_key.is_none() {
+    pub fn check_key(&self, about: &Declaration) -> Result<(), Problem> {
+        if about.takes_request_key() && self.request_key.is_none() {
             let detail = "a request that changes something needs an Idempotency-Key";
             return Err(Problem::new("malformed", detail));
         }
@@ -83,7 +82,7 @@ impl Call {
         caller: Caller,
         envelope: Envelope,
         origin: Text<64>,
-        asked: (&About, &serde_json::Value),
+        asked: (&Declaration, &serde_json::Value),
     ) -> Self {
         let (about, arguments) = asked;
         let engine = Arc::clone(identity.engine());
@@ -100,31 +99,29 @@ impl Call {
 
     /// A request of the same caller within this one.
     #[must_use]
-    pub fn within(&self, envelope: Envelope, asked: (&About, &serde_json::Value)) -> Self {
+    pub fn within(&self, envelope: Envelope, asked: (&Declaration, &serde_json::Value)) -> Self {
         let (identity, caller) = (Arc::clone(&self.identity), self.caller.clone());
         Self::new(identity, caller, envelope, self.origin.clone(), asked)
     }
 
     /// Whether the caller may ask this, and has said what it takes to.
-    pub fn admit(&self, about: &About) -> Result<(), Problem> {
-        // A leaked key may end itself, whatever else it allows: whoever finds it can do so.
-        let own = about.verb == "revoke-self";
-        if !own && !self.caller.may(&about.scope()) {
-            let detail = format!("the key does not have the scope {}", about.scope());
-            return Err(Problem::new("forbidden", detail).with("scope", about.scope().to_string()));
+    pub fn admit(&self, about: &Declaration) -> Result<(), Problem> {
+        if let Some(scope) = about.scope().filter(|scope| !self.caller.may(scope)) {
+            let detail = format!("the key does not have the scope {scope}");
+            return Err(Problem::new("forbidden", detail).with("scope", scope.to_string()));
         }
         let inside = self.envelope.pass.is_some();
-        match (about.speaker, self.caller.kind) {
-            (Speaker::Person, Kind::Agent | Kind::Worker) => {
+        match (about.audience, self.caller.kind) {
+            (Audience::Person, Kind::Agent | Kind::Worker) => {
                 let detail = format!("only a person may say `{} {}`", about.noun, about.verb);
                 return Err(Problem::new("not_for_you", detail));
             }
-            (Speaker::Person, _) if inside => {
+            (Audience::Person, _) if inside => {
                 let detail =
                     "whoever shows a claim token is an agent, and only a person may say this";
                 return Err(Problem::new("not_for_you", detail).next("baton ask \"…\""));
             }
-            (Speaker::Anyone | Speaker::Agent | Speaker::Supervisor | Speaker::Person, _) => {}
+            (Audience::Anyone | Audience::Agent | Audience::Supervisor | Audience::Person, _) => {}
         }
         if self.envelope.if_match.is_some() && !about.takes_version() {
             let detail = "If-Match is for requests that change one task or its run";
@@ -195,7 +192,7 @@ impl Call {
     }
 
     /// Counts what was masked in the arguments, and answers how much it was.
-    pub fn note_redacted(&self, about: &About, tally: Tally) -> u64 {
+    pub fn note_redacted(&self, about: &Declaration, tally: Tally) -> u64 {
         if !tally.is_empty() {
             self.engine.metrics().redacted(tally.known, tally.shapes);
             let (tenant, operation) = (&self.caller.tenant, about.name());
@@ -310,36 +307,30 @@ impl Call {
 
     /// The task that something was carried out on.
     pub async fn task_view(&self, done: &Done) -> Result<Answered<TaskView>, Problem> {
+        let now = self.engine.now();
+        if let (Some(row), Some(_)) = (done.row(), done.committed.position) {
+            return Ok(self.done(TaskView::of(&row, now), &done.committed));
+        }
         let Told { what: row, as_of } = self.look_at(done.flow.id).await?;
-        let answered = self.done(TaskView::of(&row, self.engine.now()), &done.committed);
+        let answered = self.done(TaskView::of(&row, now), &done.committed);
         // The view was read after the commit, and may show more than it.
         Ok(Answered { as_of: Some(self.cursor(as_of)), ..answered })
     }
 
-    /// The run that something was carried out on: the live one, or the one that just finished.
-    pub fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
-        let lease = done.committed.lease.as_ref().map(|lease| LeaseRow {
-            attempt: lease.attempt,
-            holder: lease.holder.clone(),
-            expires_at: lease.expires_at,
-        });
-        let live = RunView::live(&done.flow, lease.as_ref());
-        let view = live.or_else(|| RunView::last(&done.flow)).ok_or_else(Problem::not_found)?;
-        Ok(self.done(view, &done.committed))
-    }
-
-    /// The run that was just said to be done: by now the next stage may have opened another.
-    pub fn completed_view(&self, done: &Done, run: RunRef) -> Result<Answered<RunView>, Problem> {
-        let flow = &done.flow;
-        let untouched = |live: &Run| live.tally.tries == 0 && live.held().is_none();
-        let passed = flow.last.as_ref().is_some_and(|last| match run {
-            RunRef::Run(run) => run.number == last.number,
-            RunRef::Live(_) | RunRef::Mine => flow.run.as_ref().is_none_or(untouched),
-        });
-        match RunView::last(flow) {
-            Some(view) if passed => Ok(self.done(view, &done.committed)),
-            Some(_) | None => self.run_view(done),
+    /// The run that something was carried out on: live or finished, as it is now.
+    pub async fn run_view(&self, done: &Done) -> Result<Answered<RunView>, Problem> {
+        let Done { flow, committed } = done;
+        let is_own = |view: &RunView| committed.run.is_none_or(|own| own == view.id.number);
+        let live = RunView::live(flow, lease_row(committed).as_ref()).filter(is_own);
+        let view = live.or_else(|| RunView::last(flow).filter(is_own));
+        if let Some(view) = view {
+            return Ok(self.done(view, committed));
         }
+        // The request is repeated, and the task has had other runs since.
+        let number = committed.run.ok_or_else(Problem::not_found)?;
+        let full = self.run(RunId { task: flow.id, number }).await?;
+        let view = RunView { version: Some(flow.version), ..RunView::of_row(&full.row) };
+        Ok(self.done(view, committed))
     }
 
     /// The task whose run is meant. A run that is not the live one is told by the rules.
@@ -355,44 +346,26 @@ impl Call {
         }
     }
 
-    /// What the agent of an attempt says, with its proof.
-    pub async fn as_agent(
-        &self,
-        run: RunRef,
-        attempt: Option<u32>,
-        says: Agent,
-    ) -> Result<Done, Problem> {
-        self.as_agent_all(run, attempt, vec![says]).await
-    }
-
     /// What the supervisor of an attempt says, or a solo agent of itself.
     pub async fn as_supervisor(
         &self,
         run: RunRef,
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         says: Supervisor,
     ) -> Result<Done, Problem> {
         let (task, command) = self.supervisor_command(run, attempt, says)?;
         // No word on the run: what a late supervisor adds is of an attempt that is over.
         self.on_task(task, vec![command]).await
     }
+}
 
-    /// A token speaks for one run; what it is shown for must be that run.
-    fn pass_for(&self, task: TaskId) -> Result<Option<&Pass>, Problem> {
-        match &self.envelope.pass {
-            Some(pass) if pass.task != task => Err(Problem::not_found()),
-            other => Ok(other.as_ref()),
-        }
-    }
-
-    /// Without a token the proof is who calls, and which attempt it speaks for.
-    fn proof(&self, attempt: Option<u32>) -> Result<Proof, Problem> {
-        let attempt = attempt.ok_or_else(|| {
-            let detail = "show a claim token, or name the attempt that you hold";
-            Problem::new("malformed", detail).next("export BATON_CLAIM_TOKEN=…")
-        })?;
-        Ok(Proof::Caller { attempt, principal: self.caller.principal.clone() })
-    }
+/// The lease as readers see it.
+fn lease_row(committed: &Committed) -> Option<LeaseRow> {
+    committed.lease.as_ref().map(|lease| LeaseRow {
+        attempt: lease.attempt,
+        holder: lease.holder.clone(),
+        expires_at: lease.expires_at,
+    })
 }
 
 /// What was carried out on a task.
@@ -402,4 +375,12 @@ pub struct Done {
     pub flow: Arc<Flow>,
     /// Everything else.
     pub committed: Committed,
+}
+
+impl Done {
+    /// The task as a read would find it, if the commit told all of it.
+    fn row(&self) -> Option<TaskRow> {
+        let brief = self.committed.brief.clone()?;
+        Some(TaskRow { flow: Arc::clone(&self.flow), brief, lease: lease_row(&self.committed) })
+    }
 }

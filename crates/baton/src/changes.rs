@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_domain::ids::TenantId;
+use baton_domain::time::{Millis, Timestamp};
 use baton_store::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -24,12 +25,17 @@ const POLL: Duration = Duration::from_secs(1);
 /// hundred times a second.
 const POLL_PER_LISTENER: Duration = Duration::from_millis(5);
 
+/// How long it is good enough to know how far a tenant was: whoever asks has heard nothing.
+const HEAD_AGE_MAX: Millis = Millis::seconds(1);
+
 /// Everybody who listens, by tenant. A tenant to which nobody listens costs nothing.
 pub struct Changes {
     channels: Mutex<HashMap<TenantId, watch::Sender<()>>>,
     closed: watch::Sender<bool>,
     count_max: usize,
     rings: AtomicU64,
+    /// How far tenants to which somebody listens were, and when; looked at once for all who listen.
+    heads: Mutex<HashMap<TenantId, (Timestamp, u64)>>,
 }
 
 /// Somebody who listens. It has heard nothing yet; whoever looks after having begun to listen
@@ -53,7 +59,8 @@ impl Changes {
     pub fn at_most(count_max: usize) -> Arc<Self> {
         let (closed, _) = watch::channel(false);
         // What a process before this one left behind counts as a change.
-        Arc::new(Self { channels: Mutex::default(), closed, count_max, rings: AtomicU64::new(1) })
+        let (channels, heads) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { channels, closed, count_max, rings: AtomicU64::new(1), heads })
     }
 
     /// Begins to listen; refused when too many do, or when nobody may any more.
@@ -84,6 +91,21 @@ impl Changes {
     #[must_use]
     pub fn rings(&self) -> u64 {
         self.rings.load(Ordering::Relaxed)
+    }
+
+    /// How far a tenant was a moment ago, if anybody has looked since.
+    #[must_use]
+    pub fn head_lately(&self, tenant: &TenantId, now: Timestamp) -> Option<u64> {
+        let heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, head) = heads.get(tenant)?;
+        (now < *at + HEAD_AGE_MAX).then_some(*head)
+    }
+
+    /// Somebody has looked how far a tenant is.
+    pub fn note_head(&self, tenant: &TenantId, now: Timestamp, head: u64) {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        heads.retain(|_, (at, _)| now < *at + HEAD_AGE_MAX);
+        heads.insert(tenant.clone(), (now, head));
     }
 
     /// Lets nobody listen any more; whoever does is told to go.

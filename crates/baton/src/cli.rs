@@ -90,10 +90,10 @@ async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
         Ok(matches) => {
             let (_, asked) = matches.subcommand().expect("the first word is its name");
             if let Some(name) = around.not_for_this_server() {
-                eprintln!("baton: {name} is set, but this baton keeps its own database: unset it");
+                eprintln!("baton: {name} goes with BATON_DATABASE_URL: set both, or unset it");
                 return ExitCode::from(USAGE);
             }
-            server::run(asked, around.folder(), around.socket.clone()).await
+            server::run(asked, around).await
         }
         Err(error) => {
             drop(error.print());
@@ -316,7 +316,11 @@ impl Session<'_> {
     fn look(&self, body: &Value) -> Look {
         let said: Option<crate::shape::When> = body["at"].as_str().and_then(|at| at.parse().ok());
         let own = || SystemClock::starting_at(baton_domain::time::Timestamp(0)).now();
-        Look { color: self.globals.color, now: said.map_or_else(own, |at| at.0) }
+        Look {
+            color: self.globals.color,
+            now: said.map_or_else(own, |at| at.0),
+            all: self.globals.all,
+        }
     }
 
     /// A reader that went away is no failure of ours; a disk without room loses what was asked for.

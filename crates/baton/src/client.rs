@@ -8,14 +8,16 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::chance::Chance;
-use crate::operation::{About, Method};
+use crate::declaration::{Declaration, Method};
 use crate::problem::{CODES, Problem};
 use crate::surroundings::Hidden;
 
+mod address;
 mod exchange;
-mod place;
+mod tls;
 
-pub use place::Place;
+pub use address::Address;
+pub use tls::Trust;
 
 use exchange::{Answer, Lost};
 
@@ -30,7 +32,9 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Somebody who asks a server.
 pub struct Client {
     /// Where the server is.
-    pub place: Place,
+    pub address: Address,
+    /// Whom it is believed that it is.
+    pub trust: Trust,
     /// Who calls.
     pub key: Option<Hidden>,
     /// Which attempt calls.
@@ -66,7 +70,7 @@ pub struct Failure {
 impl Asked {
     /// The request for an operation: what stands in the path is taken from the arguments, the rest
     /// goes into the query of what only reads and into the body of everything else.
-    pub fn new(about: &About, mut arguments: Map<String, Value>) -> Result<Self, Failure> {
+    pub fn new(about: &Declaration, mut arguments: Map<String, Value>) -> Result<Self, Failure> {
         let mut target = String::new();
         for part in about.path.split('/').skip(1) {
             target.push('/');
@@ -156,7 +160,7 @@ impl Client {
                     }
                     None => return Err(Failure::of(answer)),
                 },
-                Err(Lost::NotUnderstood(why)) => return Err(not_baton(&self.place, &why)),
+                Err(Lost::NotUnderstood(why)) => return Err(not_baton(&self.address, &why)),
                 // Nothing was sent; unless an earlier try was, nothing can have happened.
                 Err(Lost::Before(why)) => match &doubt {
                     None => return Err(self.unreachable(&why)),
@@ -185,7 +189,7 @@ impl Client {
     }
 
     fn unreachable(&self, why: &str) -> Failure {
-        let detail = format!("no server answers at {}: {why}", self.place);
+        let detail = format!("no server answers at {}: {why}", self.address);
         Problem::new("unreachable", detail).into()
     }
 }
@@ -201,8 +205,8 @@ fn unknown(asked: &Asked, why: &str) -> Failure {
     failure
 }
 
-fn not_baton(place: &Place, why: &str) -> Failure {
-    let detail = format!("what answers at {place} is no baton server: {why}");
+fn not_baton(address: &Address, why: &str) -> Failure {
+    let detail = format!("what answers at {address} is no baton server: {why}");
     Problem::new("unreachable", detail).next("baton doctor").into()
 }
 

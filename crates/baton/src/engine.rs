@@ -20,7 +20,7 @@ use crate::waiters::Waiters;
 
 use ages::Ages;
 
-pub use claim::{Claimed, Target, Tokens, Wish};
+pub use claim::{CLAIM_WAIT_MAX, Claimed, Target, Tokens, Wish};
 
 mod ages;
 mod claim;

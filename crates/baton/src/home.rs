@@ -1,11 +1,18 @@
 //! Baton's folder: the store, the secrets, and an engine on top of them.
 
+use std::future::pending;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_store::chain::SigningKey;
+use baton_store::postgres::{self, PostgresStore};
+use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
-use baton_store::{Clock, Store, Verifier};
+use baton_store::{Clock, PepperDigest, Store};
+use tokio::time::sleep;
 
 use crate::chance::Chance;
 use crate::clock::SystemStopwatch;
@@ -19,9 +26,21 @@ pub enum Error {
     /// The store is not to be had.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The database elsewhere is not.
+    #[error(transparent)]
+    Database(#[from] postgres::OpenError),
     /// The secrets are not.
     #[error(transparent)]
     Secrets(#[from] tokens::Error),
+}
+
+/// Refuses a folder that somebody works in. It looks and makes nothing; opening makes sure.
+pub fn is_free(folder: &Path) -> Result<(), Error> {
+    match backup::is_in_use(folder) {
+        Ok(true) => Err(OpenError::InUse(folder.into()).into()),
+        // What cannot be told now is told when the folder is opened.
+        Ok(false) | Err(_) => Ok(()),
+    }
 }
 
 /// Opens the folder, or makes one. Without a clock the store brings its own.
@@ -46,7 +65,7 @@ pub fn open(
         return Err(tokens::Error::Missing { path: pepper }.into());
     }
     let secrets = Secrets::open(&pepper, chance.as_ref())?;
-    options.pepper = Some(Verifier(secrets.verifier()));
+    options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
     let (clock, incarnation) = (store.clock(), store.incarnation());
     let engine = Engine::new(Parts {
@@ -60,6 +79,116 @@ pub fn open(
     });
     Secrets::new(sealing).tell(engine.redactor());
     Ok(engine)
+}
+
+/// How often it is looked whether the folder is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits until the database is no longer where it was opened. It could still be written, by name of
+/// nobody: what is answered then would be lost with the process.
+pub async fn is_gone(folder: &Path) {
+    let path = folder.join("baton.db");
+    let which = || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
+    // A store that keeps its data elsewhere cannot lose them here.
+    let Ok(opened) = which() else { return pending().await };
+    loop {
+        sleep(LOOK_EVERY).await;
+        match which() {
+            Ok(now) if now == opened => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// Opens a database elsewhere, which other servers may share. The folder is this server's own; the
+/// pepper is everybody's, and so is what seals are signed with.
+pub async fn open_elsewhere(
+    folder: &Path,
+    url: &str,
+    pepper_file: Option<&Path>,
+    chance: Arc<dyn Chance>,
+) -> Result<Engine, Error> {
+    let place = Place::enter(folder)?;
+    let own = folder.join("pepper");
+    let pepper = pepper_file.unwrap_or(&own);
+    // A file that somebody named is there, or the name is wrong: nothing is made under it.
+    if pepper_file.is_some() && !pepper.exists() {
+        return Err(tokens::Error::Missing { path: pepper.into() }.into());
+    }
+    let is_new = !pepper.exists();
+    let secrets = Secrets::open(pepper, chance.as_ref())?;
+    let waiters = Waiters::new();
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let mut options = postgres::Options::new(baton_domain::decide, fill);
+    options.bell = waiters.bell();
+    options.signing = Some(SigningKey::from_bytes(&secrets.sealing()));
+    options.pepper = Some(PepperDigest(secrets.verifier()));
+    options.place = Some(place);
+    let store = match PostgresStore::open(url, options).await {
+        Ok(store) => store,
+        Err(error) => {
+            // A pepper that this start has made is no good to anybody.
+            if is_new {
+                drop(std::fs::remove_file(pepper));
+            }
+            return Err(error.into());
+        }
+    };
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    let sealing = secrets.sealing();
+    let engine = Engine::new(Parts {
+        store: Arc::new(store),
+        waiters,
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets,
+        incarnation,
+    });
+    Secrets::new(sealing).tell(engine.redactor());
+    Ok(engine)
+}
+
+/// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
+/// so nobody can prove anything to it.
+pub fn open_copy(folder: &Path, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let store = SqliteStore::open(folder, Options::new(baton_domain::decide, fill, folder))?;
+    let mut nobodys = [0; 32];
+    chance.fill(&mut nobodys);
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters: Waiters::new(),
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets: Secrets::new(nobodys),
+        incarnation,
+    }))
+}
+
+/// The same of a copy in a database elsewhere.
+pub async fn open_copy_elsewhere(url: &str, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let options = postgres::Options::new(baton_domain::decide, fill);
+    let store = PostgresStore::open(url, options).await?;
+    let mut nobodys = [0; 32];
+    chance.fill(&mut nobodys);
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters: Waiters::new(),
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets: Secrets::new(nobodys),
+        incarnation,
+    }))
 }
 
 #[cfg(test)]

@@ -15,21 +15,21 @@ use baton_domain::limits::KEY_LIFETIME_MAX;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::{Reason, Text};
 use baton_domain::time::{Millis, Timestamp};
-use baton_store::{Actor, Aim, Committed, Error, KeyRow, Order, Page, Request, Tenants};
-use subtle::ConstantTimeEq;
+use baton_store::{Actor, Aim, Committed, Error, KeyFound, KeyRow, Order, Page, Request, Tenants};
 use tokio::sync::watch;
 
 use crate::chance::Chance;
 use crate::engine::Engine;
 use crate::tokens::KeyToken;
 use crate::tokens::key::{Shown, mint_id};
-use cache::{Cache, Known};
+use cache::{Cache, Known, opens};
 use watched::Watched;
 
 pub use force::{ForceGuard, RateLimited};
 pub use scopes::{Preset, grant};
 
 mod cache;
+mod ending;
 mod force;
 mod scopes;
 mod watched;
@@ -43,8 +43,6 @@ pub const OVERLAP: Millis = Millis::hours(24);
 const TENANTS: Scope = Scope::of("tenant", Level::Admin);
 /// How often a key is read again because keys changed while it was read.
 const READS_MAX: usize = 3;
-/// What no secret is recognised by.
-const NOTHING: Verifier = Verifier([0; 32]);
 
 /// Somebody who has proved who it is.
 #[derive(Clone, PartialEq, Eq)]
@@ -142,18 +140,19 @@ impl Identity {
         &self.forces
     }
 
-    /// Whoever holds this key.
+    /// Whoever holds this key. Every refusal costs the same, whatever is wrong: one digest, one look
+    /// at what is remembered, one look into the store, and nothing is kept of it.
     pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Denied> {
         let shown = Shown::read(bearer).ok_or(Denied::Unauthenticated)?;
-        let known = self.look_up(&shown.id).await.map_err(Denied::Unavailable)?;
         let verifier = self.engine.keyring().verifier(&shown);
         let now = self.engine.now();
-        let opened = opens(known.as_deref(), &verifier, now);
-        if known.is_some() && !opened {
-            // An unknown id costs a look into the store; a wrong secret must not be told by its haste.
-            drop(self.engine.key(&shown.id).await);
+        let is_opened = |found: &Option<&KeyFound>| opens(*found, &verifier, now);
+        let mut known = self.remembered(&shown.id);
+        if !is_opened(&known.as_deref().map(|known| &known.found)) {
+            let read = self.read(&shown.id, is_opened).await;
+            known = read.map_err(Denied::Unavailable)?;
         }
-        let known = known.filter(|_| opened).ok_or(Denied::Unauthenticated)?;
+        let known = known.ok_or(Denied::Unauthenticated)?;
         self.lock().used(&shown.id, now);
         let key = &known.found.credential.key;
         Ok(Caller {
@@ -300,14 +299,31 @@ impl Identity {
     }
 
     async fn look_up(&self, id: &KeyId) -> Result<Option<Arc<Known>>, Error> {
+        match self.remembered(id) {
+            Some(known) => Ok(Some(known)),
+            None => self.read(id, |_| true).await,
+        }
+    }
+
+    fn remembered(&self, id: &KeyId) -> Option<Arc<Known>> {
+        self.lock().get(id, self.engine.now()).0
+    }
+
+    /// Reads a key from the store, and remembers it if it is what was hoped for.
+    async fn read(
+        &self,
+        id: &KeyId,
+        is_hoped_for: impl Fn(&Option<&KeyFound>) -> bool,
+    ) -> Result<Option<Arc<Known>>, Error> {
         let mut known = None;
         for _ in 0..READS_MAX {
             let now = self.engine.now();
-            let (fresh, generation) = self.lock().get(id, now);
-            if fresh.is_some() {
-                return Ok(fresh);
+            let (_, generation) = self.lock().get(id, now);
+            let found = self.engine.key(id).await?;
+            if !is_hoped_for(&found.as_ref()) {
+                return Ok(None);
             }
-            known = self.engine.key(id).await?.map(|found| {
+            known = found.map(|found| {
                 let scopes = Arc::new(found.credential.key.scopes.clone());
                 Arc::new(Known { found, scopes })
             });
@@ -381,16 +397,6 @@ impl Draft {
         let KeyWish { name, principal, kind, .. } = wish;
         NewKey { id, name, principal, kind, scopes, by, expires_at, verifier, first }
     }
-}
-
-/// Whether a secret opens a key now. Both secrets of a key are always compared.
-fn opens(known: Option<&Known>, shown: &Verifier, now: Timestamp) -> bool {
-    let credential = known.map(|known| &known.found.credential);
-    let verifiers = credential.and_then(|there| there.verifiers.as_ref());
-    let current = verifiers.map_or(&NOTHING, |own| &own.current);
-    let former = verifiers.and_then(|own| own.former.as_ref()).map_or(&NOTHING, |own| &own.0);
-    let same = shown.0.ct_eq(&current.0) | shown.0.ct_eq(&former.0);
-    bool::from(same) && credential.is_some_and(|there| there.opened_until(shown, now).is_some())
 }
 
 /// The key that a caller acts with; none for the operator. Anybody else has no say about keys.

@@ -4,6 +4,7 @@
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
 pub mod aliases;
+pub mod answered;
 pub mod bench;
 pub mod call;
 pub mod chance;
@@ -12,6 +13,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod clockwork;
+pub mod declaration;
 pub mod demo;
 pub mod engine;
 pub mod health;

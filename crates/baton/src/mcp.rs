@@ -33,7 +33,7 @@ use desk::{Desk, Refused};
 use mine::Mine;
 use tools::Offer;
 
-pub use tools::Toolset;
+pub use tools::{Toolset, listing};
 
 /// How long lists may be kept by a client: they change with the program alone.
 const LISTS_TTL_MS: u64 = 300_000;
@@ -62,6 +62,12 @@ impl Handler {
         Self { desk, toolset, mine }
     }
 
+    /// What is offered: over HTTP a request may ask for everything.
+    fn toolset(&self, context: &RequestContext<RoleServer>) -> Toolset {
+        let parts = context.extensions.get::<hyper::http::request::Parts>();
+        parts.and_then(|parts| parts.extensions.get().copied()).unwrap_or(self.toolset)
+    }
+
     /// Asks for the operation behind a tool.
     async fn perform(
         &self,
@@ -70,8 +76,8 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, Refused> {
         check(offer, &arguments)?;
-        self.mine.fill(offer, &mut arguments)?;
-        let speaker = self.mine.speaker(&arguments);
+        self.mine.fill(offer, &mut arguments, self.desk.has_token(context))?;
+        let speaker = mine::attempt_in(&arguments);
         let answered = self.desk.ask(offer.entry, arguments, None, context).await;
         match &answered {
             Ok(answer) => self.mine.note(offer, answer),
@@ -84,11 +90,12 @@ impl Handler {
     }
 
     /// Tells a model its next step as the tool that takes it, where there is one.
-    fn told(&self, refused: Refused) -> CallToolResult {
+    fn told(&self, refused: Refused, context: &RequestContext<RoleServer>) -> CallToolResult {
+        let toolset = self.toolset(context);
         let mut body = refused.0;
         if let Some(steps) = body["next"].as_array_mut() {
             for step in steps {
-                let tool = step.as_str().and_then(|step| self.toolset.instead_of(step));
+                let tool = step.as_str().and_then(|step| toolset.instead_of(step));
                 if let Some(offer) = tool {
                     *step = format!("call the tool {}", offer.tool.name).into();
                 }
@@ -149,7 +156,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.toolset.find(name).map(|offer| offer.tool.clone())
+        Toolset::All.find(name).map(|offer| offer.tool.clone())
     }
 
     async fn list_tools(
@@ -157,7 +164,8 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.toolset.offers().iter().map(|offer| offer.tool.clone()).collect();
+        let offers = self.toolset(&context).offers();
+        let tools = offers.iter().map(|offer| offer.tool.clone()).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         result.ttl_ms = lists_ttl(&context);
         Ok(result)
@@ -168,7 +176,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(offer) = self.toolset.find(&request.name) else {
+        let Some(offer) = self.toolset(&context).find(&request.name) else {
             return Err(invalid(format!("there is no tool {:?}", short(&request.name))));
         };
         if let Some(answer) = tasks::instead(self, offer, &request, &context).await? {
@@ -177,7 +185,7 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.unwrap_or_default();
         let result = match self.perform(offer, arguments, &context).await {
             Ok(answer) => CallToolResult::structured(answer),
-            Err(refused) => self.told(refused),
+            Err(refused) => self.told(refused, &context),
         };
         Ok(result.into())
     }

@@ -12,14 +12,15 @@ mod backlog;
 mod bulk;
 mod checkpoint;
 mod event;
+mod heard;
 mod history;
 mod inbox;
 mod key;
 mod pool;
 mod project;
 mod receipt;
-mod recent;
 mod run;
+mod saying;
 mod scheduler;
 mod stats;
 mod task;
@@ -103,7 +104,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 
 /// What keys can allow, in order.
 static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
-    let scopes: BTreeSet<_> = all().iter().map(|entry| entry.about.scope()).collect();
+    let scopes: BTreeSet<_> = all().iter().filter_map(|entry| entry.about.scope()).collect();
     scopes.into_iter().collect()
 });
 

@@ -222,6 +222,10 @@ impl From<Error> for Problem {
         let detail = if let Error::Read(reason) | Error::Internal(reason) = &error {
             tracing::error!(%reason, "a request broke");
             "something broke on our side; the log says what".to_owned()
+        } else if code == "disk_full" {
+            "the disk of the server is full: nothing new is taken until there is room, but what \
+             runs may end"
+                .to_owned()
         } else {
             error.to_string()
         };

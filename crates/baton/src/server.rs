@@ -6,6 +6,7 @@
 //! looked up. Every wait on the way has a bound (`limits`), kept by the connection itself.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::chance::SystemChance;
@@ -31,11 +31,14 @@ use crate::problem::Problem;
 use connection::{Connection, Paced};
 use crowd::{Crowd, Seat};
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
+use rates::Gauge;
 use stream::Reader;
 
 pub use guard::Hosts;
-pub use limits::Limits;
+pub use limits::{BODY_BYTES_MAX, Limits};
+pub use rates::Rates;
 
+mod accept;
 mod answer;
 mod arguments;
 pub mod command;
@@ -46,15 +49,16 @@ mod guard;
 pub(crate) mod json;
 pub mod limits;
 mod local;
+mod misread;
+mod rates;
 mod request;
 mod route;
+mod signals;
 pub mod socket;
 mod start;
 mod stream;
+pub mod tls;
 mod url;
-
-/// How long to wait when no connection can be taken in, for want of descriptors or memory.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// How often the store is asked whether it has stopped, should nobody run into it.
 const LOOK_AFTER_STORE: Duration = Duration::from_secs(1);
@@ -70,6 +74,7 @@ pub struct Server {
     /// Those of the unix socket: strangers who fill the port must not lock the operator out.
     socket_slots: Arc<Semaphore>,
     crowd: Arc<Crowd>,
+    gauge: Gauge,
     stage: watch::Sender<Stage>,
     trouble: Notify,
     endpoint: Endpoint,
@@ -86,11 +91,14 @@ enum Stage {
     Closing,
 }
 
+/// What our own command line calls itself in the header `Baton-Client`.
+const CLI: &str = "cli";
+
 /// By which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Over TCP: it must show a key.
-    Tcp,
+    /// Over TCP, from this address: it must show a key.
+    Tcp(IpAddr),
     /// Over the socket, as the user that the server runs as.
     Owner,
     /// Over the socket, as somebody else: it must show a key.
@@ -98,11 +106,13 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The way, as history keeps it.
-    fn origin(self) -> Text<64> {
-        let word = match self {
-            Self::Tcp => "rest",
-            Self::Owner | Self::Stranger => "socket",
+    /// The way, as history keeps it. Our own command line says that it asks; whatever else a caller
+    /// says of itself counts for nothing.
+    fn origin(self, client: Option<&str>) -> Text<64> {
+        let word = match (self, client) {
+            (_, Some(CLI)) => CLI,
+            (Self::Tcp(_), _) => "rest",
+            (Self::Owner | Self::Stranger, _) => "socket",
         };
         Text::new("origin", word).expect("a plain word is a text")
     }
@@ -130,72 +140,10 @@ impl Server {
             slots: Arc::new(Semaphore::new(limits.connections_max)),
             socket_slots: Arc::new(Semaphore::new(limits.connections_max)),
             crowd: Arc::default(),
+            gauge: Gauge::new(limits.rates),
             stage: watch::channel(Stage::Open).0,
             trouble: Notify::new(),
         })
-    }
-
-    /// Takes in connections over TCP until the server closes.
-    pub async fn accept_tcp(self: Arc<Self>, listener: TcpListener) {
-        while let Some(accepted) = self.unless_closing(listener.accept()).await {
-            match accepted {
-                Ok((socket, _)) => {
-                    // Answers are small and whole: they should not wait for company.
-                    drop(socket.set_nodelay(true));
-                    match slot(&self.slots) {
-                        Some(slot) => self.spawn(socket, Peer::Tcp, slot),
-                        None => turn_away(|bytes| TcpStream::try_write(&socket, bytes)),
-                    }
-                }
-                Err(error) => self.not_accepted(&error).await,
-            }
-        }
-    }
-
-    /// The same over a unix socket.
-    pub async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
-        while let Some(accepted) = self.unless_closing(listener.accept()).await {
-            match accepted {
-                Ok((socket, _)) => match slot(&self.socket_slots) {
-                    Some(slot) => {
-                        let peer = socket::peer(&socket);
-                        self.spawn(socket, peer, slot);
-                    }
-                    None => turn_away(|bytes| UnixStream::try_write(&socket, bytes)),
-                },
-                Err(error) => self.not_accepted(&error).await,
-            }
-        }
-    }
-
-    async fn unless_closing<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
-        let mut stage = self.stage.subscribe();
-        tokio::select! {
-            biased;
-            _ = stage.wait_for(|stage| *stage == Stage::Closing) => None,
-            done = wait => Some(done),
-        }
-    }
-
-    async fn not_accepted(&self, error: &std::io::Error) {
-        tracing::warn!(%error, "a connection was not taken in");
-        sleep(ACCEPT_AGAIN).await;
-    }
-
-    fn spawn<S>(self: &Arc<Self>, socket: S, peer: Peer, slot: OwnedSemaphorePermit)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let server = Arc::clone(self);
-        tokio::spawn(async move {
-            if let Some((reader, socket)) = server.serve(socket, peer).await {
-                // A task of its own, so that what the parser held is given back.
-                tokio::spawn(async move {
-                    reader.serve(socket).await;
-                    drop(slot);
-                });
-            }
-        });
     }
 
     /// Serves one connection to its end, or until somebody has it for good.
@@ -207,8 +155,12 @@ impl Server {
         let paced = Paced::new(socket, Arc::clone(&connection), self.limits);
         let service = service_fn(|request| {
             let (server, connection) = (Arc::clone(self), Arc::clone(&connection));
+            // At once, not when somebody first looks: until then the parser would take the end of
+            // what the caller says for the end of its interest.
+            let busy = connection.busy();
             Box::pin(async move {
-                let answer = request::answer(&server, peer, &connection, request).await;
+                let held = (&connection, busy);
+                let answer = request::answer(&server, peer, held, request).await;
                 Ok::<_, std::convert::Infallible>(answer)
             })
         });
@@ -284,13 +236,19 @@ impl Server {
         *self.stage.borrow() == Stage::Open
     }
 
+    /// Counts a request of a key, and takes one of its seats.
     fn seat(&self, key: &KeyId) -> Result<Seat, Problem> {
+        self.gauge.key(key, self.engine.now())?;
         self.crowd.enter(key, self.limits.per_key_max)
+    }
+
+    fn gauge(&self) -> &Gauge {
+        &self.gauge
     }
 
     fn hosts(&self, peer: Peer) -> &Hosts {
         match peer {
-            Peer::Tcp => &self.hosts,
+            Peer::Tcp(_) => &self.hosts,
             Peer::Owner | Peer::Stranger => &self.socket_hosts,
         }
     }
@@ -314,19 +272,4 @@ impl Server {
     fn limits(&self) -> &Limits {
         &self.limits
     }
-}
-
-fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(slots).try_acquire_owned().ok()
-}
-
-/// Says that there is no room, if the socket takes it at once; nobody waits for that.
-fn turn_away(write: impl FnOnce(&[u8]) -> std::io::Result<usize>) {
-    let body = Problem::new("overloaded", "too many connections are open").body().to_string();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    drop(write(answer.as_bytes()));
 }

@@ -1,6 +1,9 @@
 //! The shape of what goes over the wire. One description serves four readers: the check of what
 //! comes in, the JSON schema that clients read, the flags of the command line, and `surface.txt`.
 
+use baton_domain::time::Millis;
+use serde_json::Value;
+
 mod check;
 pub mod choices;
 mod json;
@@ -9,8 +12,9 @@ mod record;
 mod text;
 
 pub use check::{Violation, check};
+pub(crate) use choices::words;
 pub use json::{Definitions, inline, referring};
-pub use plain::{PageSize, PoolRef, Position, RunRef, Span, When};
+pub use plain::{PageSize, PoolRef, Position, RunRef, ScopeWord, Span, When};
 pub(crate) use record::record;
 
 /// What a value looks like.
@@ -29,6 +33,8 @@ pub enum Shape {
         min: u64,
         /// At most.
         max: u64,
+        /// What counts if it is left out.
+        usual: Option<u64>,
     },
     /// Yes or no.
     Flag,
@@ -41,8 +47,10 @@ pub enum Shape {
         /// At most.
         count_max: usize,
     },
-    /// Several, under names that the caller chooses.
+    /// Several, under names of their own.
     Map {
+        /// What a name looks like.
+        names: Box<Shape>,
         /// Of what.
         of: Box<Shape>,
         /// At most.
@@ -50,6 +58,13 @@ pub enum Shape {
     },
     /// Several, under names that we choose.
     Record(Record),
+    /// An object that says in its first field which of these it is; the rest follows from that.
+    Tagged {
+        /// The field that says it.
+        tag: &'static str,
+        /// Which there are.
+        words: &'static [&'static str],
+    },
     /// Whatever JSON it is; only in answers.
     Json,
 }
@@ -61,6 +76,16 @@ pub struct Form {
     pub pattern: &'static str,
     /// One that fits.
     pub example: &'static str,
+    /// The longest that counts, where it is a length of time; a longer one counts as this.
+    pub longest: Option<Millis>,
+    /// What counts if it is left out, where it is a length of time.
+    pub usual: Option<Millis>,
+}
+
+impl Form {
+    /// A single line, whatever it says.
+    pub const LINE: Self =
+        Self { pattern: "^[^\\n\\t]*$", example: "a line", longest: None, usual: None };
 }
 
 /// Named fields.
@@ -113,7 +138,83 @@ impl Shape {
             | Self::Choice(_)
             | Self::List { .. }
             | Self::Map { .. }
+            | Self::Tagged { .. }
             | Self::Json => &[],
+        }
+    }
+
+    /// The same with a bound of its own: of entries, bytes, milliseconds or the number itself.
+    #[must_use]
+    pub fn at_most(self, most: u64) -> Self {
+        let count = usize::try_from(most).unwrap_or(usize::MAX);
+        match self {
+            Self::List { of, .. } => Self::List { of, count_max: count },
+            Self::Map { names, of, .. } => Self::Map { names, of, count_max: count },
+            Self::Number { min, usual, .. } => Self::Number { min, max: most, usual },
+            Self::Text { form: None, .. } => Self::Text { bytes_max: count, form: None },
+            Self::Text { bytes_max, form: Some(form) } => {
+                let form = Some(Form { longest: Some(Millis(most)), ..form });
+                Self::Text { bytes_max, form }
+            }
+            Self::Flag | Self::Choice(_) | Self::Record(_) | Self::Tagged { .. } | Self::Json => {
+                self
+            }
+        }
+    }
+
+    /// The same with what counts if it is left out: a number, or milliseconds.
+    #[must_use]
+    pub fn usually(self, usual: u64) -> Self {
+        match self {
+            Self::Number { min, max, .. } => Self::Number { min, max, usual: Some(usual) },
+            Self::Text { bytes_max, form: Some(form) } => {
+                let form = Some(Form { usual: Some(Millis(usual)), ..form });
+                Self::Text { bytes_max, form }
+            }
+            Self::Text { form: None, .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => self,
+        }
+    }
+
+    /// The same as a single line, if so.
+    #[must_use]
+    pub fn in_one_line(self, is_line: bool) -> Self {
+        match self {
+            Self::Text { bytes_max, .. } if is_line => {
+                Self::Text { bytes_max, form: Some(Form::LINE) }
+            }
+            Self::Text { .. }
+            | Self::Number { .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => self,
+        }
+    }
+
+    /// What counts if it is left out, as it is written.
+    #[must_use]
+    pub fn usual(&self) -> Option<Value> {
+        match self {
+            Self::Number { usual, .. } => usual.map(Value::from),
+            Self::Text { form: Some(form), .. } => form.usual.map(|at| Span(at).to_string().into()),
+            Self::Text { form: None, .. }
+            | Self::List { .. }
+            | Self::Map { .. }
+            | Self::Flag
+            | Self::Choice(_)
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => None,
         }
     }
 

@@ -65,6 +65,20 @@ impl Needs {
     }
 }
 
+/// Commands that are written by hand, because they ask no server or run one: how they are typed, and
+/// what for. Whoever adds one adds it here.
+pub const COMMANDS: &[(&str, &str)] = &[
+    ("serve", "Run the server in the foreground: see baton serve --help"),
+    ("mcp", "Speak MCP over stdio, for an agent program that starts it"),
+    ("doctor", "Look for everything that can be wrong here, and say how to put it right"),
+    ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
+    ("restore", "Bring a copy back; what is there is moved aside, claim tokens and keys die"),
+    ("audit verify", "Walk every chain and every seal, and name the first thing that is wrong"),
+    ("completions", "Print the completions of a shell"),
+    ("demo", "Play a short story with a server of its own, and leave nothing behind"),
+    ("bench", "Measure the store beside its limits, all in one run"),
+];
+
 /// Secrets that an answer may carry beside its record, shown once: record, field, sentence.
 const SECRETS: &[(&str, &str, &str)] = &[
     ("ClaimedView", "claim_token", "Proves the attempt; shown once."),

@@ -106,6 +106,18 @@ impl Keyring {
         Token(text)
     }
 
+    /// A key for something else, which tells nothing about the pepper and dies with this life of the
+    /// store.
+    #[must_use]
+    pub fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secrets.pepper())
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-derived-1");
+        mac.update(&self.incarnation.to_be_bytes());
+        mac.update(purpose);
+        mac.finalize().into_bytes().into()
+    }
+
     /// A digest of some parts that tells nothing of them to whoever has not the pepper.
     #[must_use]
     pub fn fingerprint(&self, parts: &[&[u8]]) -> [u8; 32] {
@@ -116,18 +128,6 @@ impl Keyring {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             mac.update(part);
         }
-        mac.finalize().into_bytes().into()
-    }
-
-    /// A key for something else, which tells nothing about the pepper and dies with this life of the
-    /// store.
-    #[must_use]
-    pub fn derive(&self, purpose: &[u8]) -> [u8; 32] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.secrets.pepper())
-            .expect("an HMAC takes a key of any length");
-        mac.update(b"baton-derived-1");
-        mac.update(&self.incarnation.to_be_bytes());
-        mac.update(purpose);
         mac.finalize().into_bytes().into()
     }
 

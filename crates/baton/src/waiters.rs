@@ -35,11 +35,11 @@ pub struct Waiters {
 #[derive(Default)]
 struct Queues {
     last: u64,
-    of: HashMap<TenantId, BTreeMap<u64, Place>>,
+    of: HashMap<TenantId, BTreeMap<u64, Waiting>>,
 }
 
-/// One claimer's place in the queue.
-struct Place {
+/// A claimer in the queue.
+struct Waiting {
     claimant: Claimant,
     /// Why it should look again; taken when it looks.
     cause: Option<Cause>,
@@ -107,8 +107,9 @@ impl Waiters {
         if queue.len() >= self.count_max {
             return Err(Error::Overloaded);
         }
-        let place = Place { claimant: claimant.clone(), cause: None, notify: Arc::clone(&notify) };
-        queue.insert(number, place);
+        let waiting =
+            Waiting { claimant: claimant.clone(), cause: None, notify: Arc::clone(&notify) };
+        queue.insert(number, waiting);
         queues.last = number;
         self.wakes.waiting.inc();
         drop(queues);
@@ -143,8 +144,8 @@ impl Waiters {
     #[must_use]
     pub fn staff(&self, tenant: &TenantId) -> Vec<Claimant> {
         let queues = self.lock();
-        let places = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
-        places.map(|place| place.claimant.clone()).collect()
+        let all = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
+        all.map(|waiting| waiting.claimant.clone()).collect()
     }
 
     /// Whether nobody waits.
@@ -178,9 +179,9 @@ impl Waiters {
             if let Freed::Pools(tenant) = freed
                 && let Some(queue) = queues.of.get_mut(tenant)
             {
-                for place in queue.values_mut().filter(|place| place.cause.is_none()) {
+                for waiting in queue.values_mut().filter(|waiting| waiting.cause.is_none()) {
                     self.wakes.woken(Wake::Pools);
-                    place.wake(Cause::Pools);
+                    waiting.wake(Cause::Pools);
                 }
             }
         }
@@ -188,12 +189,12 @@ impl Waiters {
 
     /// Wakes the first after `number` that may take from the lane and is not awake already. If all
     /// are awake, each of them looks after this, so none is needed.
-    fn wake_first(&self, queue: &mut BTreeMap<u64, Place>, lane: &Lane, number: u64, why: Wake) {
+    fn wake_first(&self, queue: &mut BTreeMap<u64, Waiting>, lane: &Lane, number: u64, why: Wake) {
         let mut later = queue.range_mut((Excluded(number), Unbounded));
-        let fits = |place: &Place| place.cause.is_none() && lane.admits(&place.claimant);
-        if let Some((_, place)) = later.find(|(_, place)| fits(place)) {
+        let fits = |waiting: &Waiting| waiting.cause.is_none() && lane.admits(&waiting.claimant);
+        if let Some((_, waiting)) = later.find(|(_, waiting)| fits(waiting)) {
             self.wakes.woken(why);
-            place.wake(Cause::Lane(lane.clone()));
+            waiting.wake(Cause::Lane(lane.clone()));
         }
     }
 
@@ -203,7 +204,7 @@ impl Waiters {
     }
 }
 
-impl Place {
+impl Waiting {
     fn wake(&mut self, cause: Cause) {
         self.cause = Some(cause);
         self.notify.notify_one();
@@ -214,8 +215,8 @@ impl Ticket {
     /// Begins to look: whatever is freed from here on wakes it again.
     pub fn look(&mut self) {
         let mut queues = self.waiters.lock();
-        let place = queues.of.get_mut(&self.tenant).and_then(|queue| queue.get_mut(&self.number));
-        self.cause = place.and_then(|place| place.cause.take());
+        let waiting = queues.of.get_mut(&self.tenant).and_then(|queue| queue.get_mut(&self.number));
+        self.cause = waiting.and_then(|waiting| waiting.cause.take());
     }
 
     /// It got this task. If that was not what it was woken for, somebody else should look.
@@ -249,8 +250,8 @@ impl Ticket {
 
     fn is_woken(&self) -> bool {
         let queues = self.waiters.lock();
-        let place = queues.of.get(&self.tenant).and_then(|queue| queue.get(&self.number));
-        place.is_some_and(|place| place.cause.is_some())
+        let waiting = queues.of.get(&self.tenant).and_then(|queue| queue.get(&self.number));
+        waiting.is_some_and(|waiting| waiting.cause.is_some())
     }
 
     /// Those who came before were awake when it was, or had no use for it.
@@ -266,7 +267,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut queues = self.waiters.lock();
         let Some(queue) = queues.of.get_mut(&self.tenant) else { return };
-        let unseen = queue.remove(&self.number).and_then(|place| place.cause);
+        let unseen = queue.remove(&self.number).and_then(|waiting| waiting.cause);
         for cause in self.cause.take().into_iter().chain(unseen) {
             if let Cause::Lane(lane) = cause {
                 self.waiters.wake_first(queue, &lane, self.number, Wake::HandedOn);

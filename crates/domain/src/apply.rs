@@ -1,21 +1,24 @@
 //! The only writer of a task's state: every change is an event that was applied here, and
 //! applying the same events again rebuilds the same row.
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::{Clear, NewTask, Patch, Report};
+use crate::command::{Clear, NewTask, Patch};
 use crate::contract::{Contract, ContractMark, SubmissionMark};
 use crate::deadline::{Armed, Deadline};
-use crate::event::{Event, Opened, Then};
+use crate::event::{Event, Opened, Requeue, Then};
 use crate::ids::{Digest, TaskId};
 use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
 use crate::policy::Policy;
 use crate::run::{
-    Answer, Block, Cap, Counts, Death, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome,
-    Phase, Progress, Purpose, Question, Run, RunResult, RunState, Tally, Why,
+    Answer, Block, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
+    Purpose, Question, Run, RunResult, RunState, Tally,
 };
-use crate::task::{Approval, Brief, Flow, Holds, Recurrence, Stage, Task, Wait};
+use crate::task::{Approval, Brief, Flow, Holds, Stage, Task, Wait};
 use crate::time::Timestamp;
+use crate::trail::Trail;
 
 impl Task {
     /// The task that its first event makes; none if the event is not a birth.
@@ -174,7 +177,12 @@ impl Flow {
             Event::ChildrenSettled { undone } => self.undone = *undone,
             Event::RunOpened { run, .. } => self.open(run, at),
             Event::RunFinished { finish, .. } => self.finish(finish, None, false),
-            Event::Requeued { .. } => self.requeue(at),
+            Event::Requeued { why, reason } => {
+                self.requeue(at);
+                if *why == Requeue::Unblocked && reason.is_some() {
+                    self.hear(version);
+                }
+            }
             Event::Starved => self.on_run(|run| run.starved = true),
             Event::Claimed { .. } => self.claim(event, at),
             Event::Began => self.on_attempt(at, |held, _| {
@@ -186,7 +194,10 @@ impl Flow {
                 held.effects |= sight.may_have_effects();
             }),
             Event::Progressed { report } => {
-                self.on_run(|run| run.progress.add(report));
+                self.on_run(|run| {
+                    run.trail.report(run.progress, report, version);
+                    run.progress.add(report);
+                });
                 self.on_attempt(at, |held, _| held.effects = true);
             }
             Event::Checkpointed { number, .. } => {
@@ -194,11 +205,14 @@ impl Flow {
                 self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
                 self.on_attempt(at, |held, _| held.effects = true);
             }
-            Event::Asked { .. } => self.on_attempt(at, |held, policy| {
-                held.effects = true;
-                held.phase = Phase::WaitingInput(Question { raised: version, asked_at: at });
-                held.armed.only(Some(Deadline::UserInput), policy, at);
-            }),
+            Event::Asked { .. } => {
+                self.on_run(|run| run.trail.talk.add(version));
+                self.on_attempt(at, |held, policy| {
+                    held.effects = true;
+                    held.phase = Phase::WaitingInput(Question { raised: version, asked_at: at });
+                    held.armed.only(Some(Deadline::UserInput), policy, at);
+                });
+            }
             Event::Answered { .. } => self.answer(version, at),
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
@@ -210,21 +224,27 @@ impl Flow {
             Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
                 held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
-            Event::Submitted { .. } => self.on_attempt(at, |held, policy| {
-                let attempt = held.attempt;
-                held.effects = true;
-                held.submission = Some(SubmissionMark { raised: version, attempt });
-                held.phase = Phase::Verifying { exited: false };
-                held.armed.only(None, policy, at);
-            }),
-            Event::Verified { passed, .. } => self.on_attempt(at, |held, policy| {
-                if !passed && held.purpose == Purpose::Work {
-                    held.phase = Phase::Working;
-                    held.submission = None;
-                    held.rounds += 1;
-                    held.rearm(policy, at);
-                }
-            }),
+            Event::Submitted { .. } => {
+                self.on_run(|run| run.trail.submitted = Some(version));
+                self.on_attempt(at, |held, policy| {
+                    let attempt = held.attempt;
+                    held.effects = true;
+                    held.submission = Some(SubmissionMark { raised: version, attempt });
+                    held.phase = Phase::Verifying { exited: false };
+                    held.armed.only(None, policy, at);
+                });
+            }
+            Event::Verified { passed, .. } => {
+                self.on_run(|run| run.trail.verified = Some(version));
+                self.on_attempt(at, |held, policy| {
+                    if !passed && held.purpose == Purpose::Work {
+                        held.phase = Phase::Working;
+                        held.submission = None;
+                        held.rounds += 1;
+                        held.rearm(policy, at);
+                    }
+                });
+            }
             Event::Exited => self.on_attempt(at, |held, _| {
                 if let Phase::Verifying { exited } = &mut held.phase {
                     *exited = true;
@@ -236,7 +256,7 @@ impl Flow {
                     block.raised = version;
                 }
                 let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
-                held.phase = Phase::Stopping { verdict, survivor };
+                held.phase = Phase::Stopping { verdict, survivor, raised: version };
                 held.armed.only(Some(Deadline::Cleanup), policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {
@@ -308,6 +328,7 @@ impl Flow {
             progress: Progress::default(),
             checkpoints: 0,
             starved: false,
+            trail: Trail::default(),
         });
     }
 
@@ -321,6 +342,7 @@ impl Flow {
             finish: finish.clone(),
             result,
             silent_end,
+            submitted: run.trail.submitted,
         });
     }
 
@@ -369,8 +391,16 @@ impl Flow {
         });
     }
 
+    /// A person said something to whoever goes on with the run.
+    fn hear(&mut self, version: u64) {
+        self.on_run(|run| {
+            run.answer = Some(Answer { given: version, mark: Mark::Sent });
+            run.trail.talk.add(version);
+        });
+    }
+
     fn answer(&mut self, version: u64, at: Timestamp) {
-        self.on_run(|run| run.answer = Some(Answer { given: version, mark: Mark::Sent }));
+        self.hear(version);
         self.on_attempt(at, |held, policy| match &mut held.phase {
             Phase::WaitingInput(_) => {
                 held.phase = Phase::Working;
@@ -401,6 +431,7 @@ impl Flow {
             self.settled.insert(*attempt, spent);
         }
         run.tally.count(*counts);
+        run.trail.end(outcome);
         run.starved = false;
         self.recur(picked.as_ref(), then);
         let Some(run) = &mut self.run else { return };
@@ -441,57 +472,5 @@ impl Flow {
             let seen = self.recurrence.entry(block.why.kind()).or_default();
             *seen = seen.raised_again();
         }
-    }
-}
-
-impl Recurrence {
-    /// How it stands once the block is raised.
-    #[must_use]
-    pub fn raised_again(self) -> Self {
-        Self { cleared: false, count: self.count.saturating_add(u8::from(self.cleared)) }
-    }
-}
-
-impl Held {
-    /// After a wait, a watched agent is expected to speak again.
-    fn rearm(&mut self, policy: &Policy, at: Timestamp) {
-        let next = (self.mode == Mode::Supervised).then_some(Deadline::StreamIdle);
-        self.armed.only(next, policy, at);
-    }
-}
-
-impl Tally {
-    fn count(&mut self, counts: Counts) {
-        let bump = |count: &mut u8| *count = count.saturating_add(1);
-        match counts {
-            Counts::Nothing => return,
-            Counts::Try => {}
-            Counts::Fault => bump(&mut self.faults),
-            Counts::Continuation => bump(&mut self.continuations),
-            Counts::Loss => bump(&mut self.losses),
-        }
-        self.tries = self.tries.saturating_add(1);
-    }
-
-    /// Whoever unparks a run that reached a cap gives it the whole cap again.
-    fn forgive(&mut self, block: &Block) {
-        if let Why::Limit { cap } = &block.why {
-            match cap {
-                Cap::Continuations => self.continuations = 0,
-                Cap::Losses => self.losses = 0,
-                Cap::Tries => self.tries = 0,
-                Cap::Budget => {}
-            }
-        }
-    }
-}
-
-impl Progress {
-    fn add(&mut self, report: &Report) {
-        let add = |total: &mut u32, more: usize| {
-            *total = total.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-        };
-        add(&mut self.done, report.done.len());
-        add(&mut self.failed, report.failed.len());
     }
 }

@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::command::Note;
 use crate::event::{Event, Then};
 use crate::ids::{PrincipalId, StageName};
-use crate::run::{Certainty, Death, Finish, Mode, Outcome, Progress, Purpose, RunResult, Tally};
+use crate::run::{
+    Certainty, Death, Finish, Mode, Outcome, Phase, Progress, Purpose, RunResult, Tally,
+};
 use crate::task::Flow;
 use crate::time::Timestamp;
+use crate::trail::Trail;
 
 /// What is behind a task: a row of its history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,9 @@ pub struct AttemptRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
     pub spent_micros: u64,
+    /// The version of the task whose entry says why, if anybody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<u64>,
 }
 
 /// A run that finished.
@@ -56,6 +62,8 @@ pub struct RunRecord {
     pub result: Option<RunResult>,
     pub tally: Tally,
     pub progress: Progress,
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
 }
 
 /// A note that an attempt left.
@@ -74,7 +82,9 @@ pub struct CheckpointRecord {
 #[must_use]
 pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
     let Some(run) = &before.run else { return vec![] };
-    let finished = |finish: &Finish, result: Option<RunResult>| {
+    let finished = |finish: &Finish, result: Option<RunResult>, outcome: Option<&Outcome>| {
+        let mut trail = run.trail.clone();
+        outcome.into_iter().for_each(|outcome| trail.end(outcome));
         Past::Run(RunRecord {
             number: run.number,
             stage: run.stage.clone(),
@@ -86,10 +96,11 @@ pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
             result,
             tally: run.tally,
             progress: run.progress,
+            trail,
         })
     };
     if let Event::RunFinished { finish, .. } = event {
-        return vec![finished(finish, None)];
+        return vec![finished(finish, None, None)];
     }
     let Some(held) = run.held() else { return vec![] };
     if let Event::Checkpointed { number, note } = event {
@@ -102,7 +113,18 @@ pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
             note: (**note).clone(),
         })];
     }
-    let Event::AttemptEnded { outcome, certainty, death, then, .. } = event else { return vec![] };
+    let Event::AttemptEnded { outcome, reason, certainty, death, then, .. } = event else {
+        return vec![];
+    };
+    // Whoever was stopped first was told why then.
+    let told = match (&held.phase, reason) {
+        (_, Some(_)) => Some(before.version),
+        (Phase::Stopping { raised, .. }, None) => Some(*raised),
+        (
+            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. },
+            None,
+        ) => None,
+    };
     let attempt = Past::Attempt(AttemptRecord {
         number: held.attempt,
         run: run.number,
@@ -115,9 +137,12 @@ pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
         certainty: *certainty,
         death: *death,
         spent_micros: held.spent_micros,
+        told,
     });
     match then {
-        Then::Finished { finish, result } => vec![attempt, finished(finish, *result)],
+        Then::Finished { finish, result } => {
+            vec![attempt, finished(finish, *result, Some(outcome))]
+        }
         Then::Queued | Then::Delayed { .. } | Then::Blocked { .. } | Then::Submitted => {
             vec![attempt]
         }

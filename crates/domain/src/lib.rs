@@ -26,6 +26,7 @@ pub mod scope;
 pub mod task;
 pub mod text;
 pub mod time;
+pub mod trail;
 pub mod view;
 
 pub use command::Command;

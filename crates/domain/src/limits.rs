@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_248;
+pub const FLOW_BYTES_MAX: usize = 5_760;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -28,6 +28,8 @@ pub const RECURRENCE_MAX: u8 = 2;
 pub const ROUNDS_MAX: u8 = 3;
 /// Items that one progress report may add, done and failed together.
 pub const ITEMS_MAX: usize = 100;
+/// Entries of one sort that a run can be asked for by their versions: what a hand-off quotes of it.
+pub const TRAIL_MAX: usize = 8;
 /// Evidence that one checkpoint may point to.
 pub const EVIDENCE_MAX: usize = 50;
 /// Lines of a contract.

@@ -63,6 +63,7 @@ impl Policy {
             ("policy.tries_max", (1..=500).contains(&self.tries_max), "must be 1 to 500"),
             ("policy.backoff", self.backoff <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max <= Millis::hours(24), "must be at most a day"),
+            ("policy.backoff_max", self.backoff_max >= self.backoff, "must be at least `backoff`"),
             ("policy.lease", lease_is_bounded(self.lease), "must be 1 s to 24 h"),
             ("policy.wall", span.contains(&self.wall), "must be 1 s to 30 days"),
             ("policy.input", span.contains(&self.input), "must be 1 s to 30 days"),

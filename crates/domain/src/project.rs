@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ProjectId, StageName};
+use crate::ids::{ProjectId, StageName, TaskId};
 use crate::key::KeyEvent;
 use crate::lane::Claimant;
 use crate::limits::{POOLS_MAX, PROJECTS_MAX, STAGES_MAX};
@@ -10,7 +10,7 @@ use crate::pool::{Pool, PoolName, Shut};
 use crate::refusal::Refusal;
 use crate::run::Mode;
 use crate::text::Line;
-use crate::time::Millis;
+use crate::time::{Millis, Timestamp};
 
 /// A repository root, or any folder, with its pipeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,37 @@ pub enum RecordEvent {
     Key(KeyEvent),
 }
 
+/// What a record command is about, and must be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meant<'a> {
+    pub project: Option<&'a ProjectId>,
+    pub task: Option<TaskId>,
+    pub pool: Option<&'a PoolName>,
+}
+
+impl RecordCommand {
+    /// What it is about; a project that it does not name itself is named beside it.
+    #[must_use]
+    pub fn meant<'a>(&'a self, beside: Option<&'a ProjectId>) -> Meant<'a> {
+        match self {
+            Self::PutProject(project) => Meant { project: Some(&project.id), ..Meant::default() },
+            Self::RemoveProject => Meant { project: beside, ..Meant::default() },
+            Self::LimitPool { pool, .. } | Self::ShutPool { pool, .. } => {
+                let (project, task) = match pool {
+                    PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => {
+                        (None, None)
+                    }
+                    PoolName::Project(id) | PoolName::Stage(id, _) | PoolName::Key(id, _) => {
+                        (Some(id), None)
+                    }
+                    PoolName::Tree(task) | PoolName::Budget(task) => (None, Some(*task)),
+                };
+                Meant { project, task, pool: Some(pool) }
+            }
+        }
+    }
+}
+
 /// What a record command may look at.
 #[derive(Clone, Debug, Default)]
 pub struct RecordScene {
@@ -104,6 +135,8 @@ pub struct RecordScene {
     pub live: u64,
     /// How many projects the tenant has.
     pub projects: usize,
+    /// Whether the task that the pool is named after is there.
+    pub task: bool,
     /// The pool that is meant, as it is now.
     pub pool: Option<Pool>,
     /// How many pools of the tenant somebody has set.
@@ -114,6 +147,7 @@ pub struct RecordScene {
 pub fn decide_record(
     scene: &RecordScene,
     command: &RecordCommand,
+    now: Timestamp,
 ) -> Result<Vec<RecordEvent>, Refusal> {
     match command {
         RecordCommand::PutProject(project) => {
@@ -137,26 +171,65 @@ pub fn decide_record(
             }
             Ok(vec![RecordEvent::ProjectRemoved { project: project.id.clone() }])
         }
-        RecordCommand::LimitPool { pool, limit } => {
-            if limit.is_some() && pool.is_only_paused() {
-                let rule = "can be paused but not limited";
-                return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
-            }
-            if scene.pool.as_ref().and_then(|pool| pool.limit) == *limit {
-                return Ok(vec![]);
-            }
-            has_place(scene)?;
-            Ok(vec![RecordEvent::PoolLimited { pool: pool.clone(), limit: *limit }])
-        }
-        RecordCommand::ShutPool { pool, shut } => {
-            // Since when it is shut is no wish: pausing again what is paused so changes nothing.
-            let wish = |shut: &Option<Shut>| shut.clone().map(|it| (it.reason, it.until));
-            if scene.pool.as_ref().and_then(|pool| wish(&pool.shut)) == wish(shut) {
-                return Ok(vec![]);
-            }
-            has_place(scene)?;
-            Ok(vec![RecordEvent::PoolShut { pool: pool.clone(), shut: shut.clone() }])
-        }
+        RecordCommand::LimitPool { pool, limit } => limit_pool(scene, pool, *limit),
+        RecordCommand::ShutPool { pool, shut } => shut_pool(scene, pool, shut.as_ref(), now),
+    }
+}
+
+fn limit_pool(
+    scene: &RecordScene,
+    pool: &PoolName,
+    limit: Option<u64>,
+) -> Result<Vec<RecordEvent>, Refusal> {
+    if limit.is_some() && pool.is_only_paused() {
+        let rule = "can be paused but not limited";
+        return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
+    }
+    is_of_something(scene, pool, limit.is_some())?;
+    if scene.pool.as_ref().and_then(|pool| pool.limit) == limit {
+        return Ok(vec![]);
+    }
+    has_place(scene)?;
+    Ok(vec![RecordEvent::PoolLimited { pool: pool.clone(), limit }])
+}
+
+fn shut_pool(
+    scene: &RecordScene,
+    pool: &PoolName,
+    shut: Option<&Shut>,
+    now: Timestamp,
+) -> Result<Vec<RecordEvent>, Refusal> {
+    if shut.and_then(|shut| shut.until).is_some_and(|until| until <= now) {
+        let rule = "must be in the future".to_owned();
+        return Err(Refusal::Invalid { field: "until".into(), rule });
+    }
+    is_of_something(scene, pool, shut.is_some())?;
+    // Since when it is shut is no wish: pausing again what is paused so changes nothing.
+    let wish = |shut: &Shut| (shut.reason.clone(), shut.until);
+    let was = scene.pool.as_ref().and_then(|pool| pool.shut.as_ref());
+    if was.map(wish) == shut.map(wish) {
+        return Ok(vec![]);
+    }
+    has_place(scene)?;
+    let shut = shut.map(|shut| Shut { since: now, ..shut.clone() });
+    Ok(vec![RecordEvent::PoolShut { pool: pool.clone(), shut }])
+}
+
+/// A pool can be set for what there is; what was set can be lifted although it is gone.
+fn is_of_something(scene: &RecordScene, pool: &PoolName, set: bool) -> Result<(), Refusal> {
+    if !set && scene.pool.is_some() {
+        return Ok(());
+    }
+    let project = || scene.project.as_ref().ok_or(Refusal::NotFound);
+    match pool {
+        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => Ok(()),
+        PoolName::Project(_) | PoolName::Key(..) => project().map(drop),
+        PoolName::Stage(_, stage) => match project()?.stage(stage) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::NoStage { stage: stage.clone() }),
+        },
+        PoolName::Tree(_) | PoolName::Budget(_) if scene.task => Ok(()),
+        PoolName::Tree(_) | PoolName::Budget(_) => Err(Refusal::NotFound),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::TaskId;
+use crate::ids::{PrincipalId, TaskId};
 
 /// What one task owes another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Reaction {
 }
 
 /// What happened there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// A dependency ended.
@@ -26,5 +26,8 @@ pub enum Cause {
     Wake {
         /// Whether it ended; otherwise it needs somebody.
         ended: bool,
+        /// The holder by whose own word it came to that: nobody is woken by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<PrincipalId>,
     },
 }

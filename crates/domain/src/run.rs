@@ -13,6 +13,7 @@ use crate::ids::{Capability, PrincipalId, StageName, TaskId};
 use crate::pool::Take;
 use crate::text::Code;
 use crate::time::Timestamp;
+use crate::trail::Trail;
 
 /// The live run of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub struct Run {
     pub state: RunState,
     #[serde(default)]
     pub tally: Tally,
-    /// The last answer of a person and how far it got.
+    /// The last word of a person, an answer or leave to go on, and how far it got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// Items reported so far, dropped ones included.
@@ -41,6 +42,8 @@ pub struct Run {
     /// Whether it has been reported as starved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
 }
 
 /// Who holds a run, or why nobody does.
@@ -154,6 +157,9 @@ pub enum Phase {
         verdict: Outcome,
         /// Whether the supervisor saw a process that would not die.
         survivor: bool,
+        /// The version of the task whose entry holds the reason.
+        #[serde(default)]
+        raised: u64,
     },
 }
 
@@ -165,7 +171,7 @@ pub struct Question {
     pub asked_at: Timestamp,
 }
 
-/// An answer and how far it got.
+/// A word of a person and how far it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The version of the task whose entry holds the words.
@@ -395,6 +401,9 @@ pub struct Finished {
     /// Whether its last attempt ended without a word.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent_end: bool,
+    /// The version of the task whose entry holds its last submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted: Option<u64>,
 }
 
 /// What is known of an attempt's effects.

@@ -132,7 +132,11 @@ impl Command {
                 needs.upstream_of = task.depends_on.clone();
             }
             Self::Expect(_) => {}
-            Self::Claim(claim) => needs.holding = Some(claim.claimant.principal.clone()),
+            Self::Claim(claim) => {
+                needs.holding = Some(claim.claimant.principal.clone());
+                // No rule looks at it, but whoever is given the run must be told what it is about.
+                needs.brief = true;
+            }
             Self::Person(person) => person.needs(flow, &mut needs),
             Self::Agent(_, agent) => agent.needs(flow, &mut needs),
             Self::Supervisor(_, supervisor) => match supervisor {
@@ -153,7 +157,7 @@ impl Command {
             Self::Time(Time::Pass) => needs.dependants = true,
             Self::Time(Time::React(reaction)) => {
                 needs.dependants = true;
-                needs.children = match reaction.cause {
+                needs.children = match &reaction.cause {
                     Cause::ChildSettled | Cause::ChildAdded => true,
                     Cause::DependencySettled { .. } | Cause::Wake { .. } => false,
                 };

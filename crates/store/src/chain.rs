@@ -45,28 +45,34 @@ pub struct Linked<'a> {
     pub wrote: &'a [u8],
 }
 
-/// The link of an entry, given the one before it in the same chain.
+/// What a link covers besides the link before it, the position and the time, which come between
+/// the two parts: whoever learns those two late can still make the link.
 #[must_use]
-pub fn link(before: &Hash, entry: &Linked<'_>) -> Hash {
+pub(crate) fn parts(entry: &Linked<'_>) -> (Vec<u8>, Vec<u8>) {
     let (task, version) = match entry.about {
         About::Task(task, version) => (task.0, version),
         About::Records(version) => (0, version),
     };
     // Lengths come before what varies in length, so that no two entries hash the same bytes.
     let length = |bytes: &[u8]| u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes();
+    let tenant = entry.tenant.as_bytes();
+    let about = [task.to_be_bytes(), version.to_be_bytes()].concat();
+    let first = [length(tenant).as_slice(), tenant, &about].concat();
+    let actor = [length(entry.actor).as_slice(), entry.actor].concat();
+    let wrote = [length(entry.wrote).as_slice(), entry.wrote].concat();
+    (first, [actor.as_slice(), entry.payload, &wrote].concat())
+}
+
+/// The link of an entry, given the one before it in the same chain.
+#[must_use]
+pub fn link(before: &Hash, entry: &Linked<'_>) -> Hash {
+    let (first, second) = parts(entry);
     Sha256::new()
         .chain_update(before)
-        .chain_update(length(entry.tenant.as_bytes()))
-        .chain_update(entry.tenant)
-        .chain_update(task.to_be_bytes())
-        .chain_update(version.to_be_bytes())
+        .chain_update(first)
         .chain_update(entry.position.to_be_bytes())
         .chain_update(entry.at.to_be_bytes())
-        .chain_update(length(entry.actor))
-        .chain_update(entry.actor)
-        .chain_update(entry.payload)
-        .chain_update(length(entry.wrote))
-        .chain_update(entry.wrote)
+        .chain_update(second)
         .finalize()
         .into()
 }
@@ -164,6 +170,20 @@ impl Seal {
         VerifyingKey::from_bytes(&self.key)
             .is_ok_and(|key| key.verify(&bytes, &Signature::from_bytes(&self.signature)).is_ok())
     }
+}
+
+fn vouched_bytes(key: &[u8; 32]) -> Vec<u8> {
+    [b"baton-seal-key-1".as_slice(), key].concat()
+}
+
+/// The word of one key for another that signed before it.
+pub(crate) fn vouch_for(signing: &SigningKey, key: &[u8; 32]) -> [u8; 64] {
+    signing.sign(&vouched_bytes(key)).to_bytes()
+}
+
+/// Whether the present key gave its word for another.
+pub(crate) fn is_vouched(present: &VerifyingKey, key: &[u8; 32], vouched: &[u8; 64]) -> bool {
+    present.verify(&vouched_bytes(key), &Signature::from_bytes(vouched)).is_ok()
 }
 
 /// What a walk over chains found.

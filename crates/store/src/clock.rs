@@ -32,6 +32,11 @@ impl SystemClock {
     }
 }
 
+/// Milliseconds of a clock that counts through suspension and cannot be set.
+pub(crate) fn boot_millis() -> i64 {
+    millis(rustix::time::ClockId::Boottime)
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the Clock that everybody else asks")]
 fn millis(clock: rustix::time::ClockId) -> i64 {
     let now = rustix::time::clock_gettime(clock);

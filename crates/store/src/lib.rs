@@ -7,10 +7,15 @@
 pub mod blobs;
 pub mod chain;
 pub mod clock;
+mod gauges;
+mod hanging;
+mod inbox;
 pub mod keys;
 pub mod memory;
 pub mod order;
+pub mod postgres;
 pub mod read;
+mod rows;
 pub mod ruling;
 pub mod sqlite;
 mod turns;
@@ -32,9 +37,10 @@ pub use clock::Clock;
 pub use keys::{KeyFound, KeyRow};
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
 pub use read::{
-    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Tenants, Told,
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunRow, Stats, TaskRow, Tenants, Told,
 };
+pub use rows::Chance;
 pub use ruling::Judge;
 
 /// What a store answers with, later.
@@ -85,6 +91,14 @@ pub trait Store: Send + Sync {
         count_max: usize,
     ) -> Answer<'a, List<Past, HistoryKey>>;
 
+    /// One row of the history of a task.
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>>;
+
     /// Entries after a cursor, in the order in which they were committed, without gaps.
     fn entries<'a>(
         &'a self,
@@ -101,6 +115,15 @@ pub trait Store: Send + Sync {
         from_version: u64,
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>>;
+
+    /// Entries of one task at these versions, oldest first and each once; at most a page of versions
+    /// is looked at, and what is no longer kept is absent.
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>>;
 
     /// The projects of a tenant, in the order of their names.
     fn projects<'a>(
@@ -168,7 +191,7 @@ pub trait Store: Send + Sync {
 /// A digest of the pepper, kept with the data: a server with another pepper would hand out claim
 /// secrets that no other server accepts, and is refused at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verifier(pub [u8; 32]);
+pub struct PepperDigest(pub [u8; 32]);
 
 /// Something became claimable, or can be read. A hint: it may be lost, and the asker looks for
 /// itself.

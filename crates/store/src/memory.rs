@@ -24,8 +24,8 @@ use crate::chain::Audit;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
-    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Tenants, Told, begin, page_size,
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunRow, Stats, TaskRow, Tenants, Told, begin, page_size,
 };
 use crate::ruling::Judge;
 use crate::{Answer, Bell, Clock, Error, Freed, Store};
@@ -210,6 +210,15 @@ impl Store for MemoryStore {
         self.answer(tenant, move |own, _| own.history(id, after, count_max))
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        self.told(tenant, move |own, _| own.past(id, which))
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -232,6 +241,15 @@ impl Store for MemoryStore {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         self.answer(tenant, move |own, _| own.entries_of(id, from_version, count_max))
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        self.told(tenant, move |own, _| own.entries_at(id, versions))
     }
 
     fn projects<'a>(

@@ -8,7 +8,7 @@ use baton_domain::ids::{PrincipalId, ProjectId, TaskId, TenantId};
 use baton_domain::key::KeyCommand;
 use baton_domain::project::RecordCommand;
 use baton_domain::scene::Lease;
-use baton_domain::task::Flow;
+use baton_domain::task::{Brief, Flow};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,11 @@ pub struct Committed {
     pub task: Option<Arc<Flow>>,
     /// Its lease as it is now.
     pub lease: Option<Lease>,
+    /// The run that the order was about: the one that was live, or else the one that it opened. A
+    /// repeated request is told the same, although the task may have gone on since.
+    pub run: Option<u32>,
+    /// What the task is about, if the store had it at hand; whoever needs it may read it.
+    pub brief: Option<Brief>,
     /// Whether the same request had been carried out before.
     pub replayed: bool,
     /// For a sweep: how many things happened, and whether more are waiting.
@@ -106,6 +111,23 @@ pub struct Swept {
     pub reactions: usize,
     /// Whether the bound was reached.
     pub more: bool,
+}
+
+impl Committed {
+    /// What changed no task.
+    #[must_use]
+    pub fn of_no_task(at: Timestamp, position: Option<u64>) -> Self {
+        Self {
+            at,
+            position,
+            task: None,
+            lease: None,
+            run: None,
+            brief: None,
+            replayed: false,
+            swept: Swept::default(),
+        }
+    }
 }
 
 impl Actor {

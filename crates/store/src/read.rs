@@ -19,9 +19,9 @@ use crate::order::Actor;
 
 pub(crate) use cursor::begin;
 pub use cursor::{Cursor, Page};
-pub(crate) use list::page_size;
 pub use list::{Column, Filter, List, PAGE_MAX, SCAN_MAX};
-pub use runs::{HistoryKey, RunFilter, RunFull, RunNow, RunRow, RunWord, SHOWN_MAX};
+pub(crate) use list::{page_size, versions};
+pub use runs::{HistoryKey, PastId, RunFilter, RunFull, RunNow, RunRow, RunWord, SHOWN_MAX};
 pub(crate) use stats::COUNTED_MAX;
 pub use stats::Stats;
 

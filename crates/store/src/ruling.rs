@@ -36,6 +36,8 @@ pub struct Setting<'a> {
 pub struct Ruling {
     /// The task as it will be. Its brief is there if it was, or if the task is born.
     pub task: Task,
+    /// The run that it is about: the one that was live, or else the one that it opens.
+    pub run: Option<u32>,
     /// Its lease as it will be.
     pub lease: Option<Lease>,
     /// Whether the lease is another one than before, or lasts otherwise.
@@ -97,7 +99,8 @@ pub fn rule(
         let rule = "must name at most one that changes dependencies".into();
         return Err(Refusal::Invalid { field: "commands".into(), rule });
     }
-    let mut draft = Draft { task, lease: lease.cloned(), ..Draft::default() };
+    let run = task.as_ref().and_then(|task| live_run(&task.flow));
+    let mut draft = Draft { task, run, lease: lease.cloned(), ..Draft::default() };
     for command in commands {
         let scene = Scene {
             task: draft.task.as_ref(),
@@ -113,9 +116,14 @@ pub fn rule(
     draft.finish()
 }
 
+fn live_run(flow: &Flow) -> Option<u32> {
+    flow.run.as_ref().map(|run| run.number)
+}
+
 #[derive(Default)]
 struct Draft {
     task: Option<Task>,
+    run: Option<u32>,
     lease: Option<Lease>,
     lease_changed: bool,
     brief_changed: bool,
@@ -181,6 +189,7 @@ impl Draft {
     fn finish(self) -> Result<Ruling, Refusal> {
         let task = self.task.ok_or(Refusal::NotFound)?;
         Ok(Ruling {
+            run: self.run.or_else(|| live_run(&task.flow)),
             task,
             lease: self.lease,
             lease_changed: self.lease_changed,

@@ -6,7 +6,6 @@ pub mod backup;
 pub mod bare;
 mod books;
 mod checkpoint;
-mod inbox;
 mod ink;
 mod keys;
 mod lists;
@@ -36,19 +35,19 @@ use ed25519_dalek::SigningKey;
 use rusqlite::{Connection, OpenFlags};
 
 use checkpoint::{Checkpointer, Shared};
-use inbox::Inbox;
 use orders::Desk;
 use pen::Pen;
 pub use place::Place;
 use reads::Readers;
 use seam::Round;
-use writer::{Gauges, Writer};
+use writer::Writer;
 
+use crate::gauges::Gauges;
+use crate::inbox::Inbox;
 use crate::ruling::Judge;
-use crate::{Answer, Bell, Clock, Error, Verifier};
+use crate::{Answer, Bell, Clock, Error, PepperDigest};
 
-/// Fills bytes with chance.
-pub type Chance = Box<dyn FnMut(&mut [u8]) + Send>;
+pub use crate::rows::Chance;
 /// Tells how many bytes are free, if it can.
 pub type FreeBytes = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
@@ -74,7 +73,7 @@ pub struct Options {
     /// What seals are signed with; without it nothing is sealed.
     pub signing: Option<SigningKey>,
     /// By which a wrong pepper is known; without it any pepper will do.
-    pub pepper: Option<Verifier>,
+    pub pepper: Option<PepperDigest>,
     /// A file layer of the caller's own, for tests on made-up disks.
     pub vfs: Option<String>,
     /// How much room there is.
@@ -215,7 +214,7 @@ impl SqliteStore {
         let chance = std::mem::replace(&mut options.chance, Box::new(|_| {}));
         let (freed, set_aside) = (vec![], BTreeSet::new());
         let (pen, judge) = (Pen::new(conn, chance), options.judge);
-        gauges.read(&books);
+        writer::read_books(&gauges, &books);
         let writer = Writer {
             desk: Desk { pen, books, judge, freed, set_aside },
             inbox: Arc::clone(&inbox),

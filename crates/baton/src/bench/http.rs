@@ -43,7 +43,9 @@ impl Server {
     fn start(folder: &Path) -> Result<Self, Failure> {
         let socket = folder.join("run").join("baton.sock");
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
+        // One key asks for all of them here, as fast as it can.
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--key-rate", "0", "--data"]);
+        command.arg(folder);
         let (process, ready) = spoken(command.arg("--socket").arg(socket))?;
         let ready: Value =
             serde_json::from_str(&ready).map_err(|error| Failure::Loop(error.to_string()))?;
@@ -128,6 +130,15 @@ pub(super) async fn run(
         let name = "  the same, the client's processor time given back";
         table.rate(name, done.rate * done.fairness(), yardstick, None)?;
     }
+    for count in connections {
+        // The same operation in one run: what the agents' protocol costs beside REST.
+        let rest = share(&server, cycles, *count, watch, Work::Create).await?;
+        let name = format!("HTTP, create a task, {count} connections");
+        table.rate(&name, rest.rate, None, Some(&rest.times))?;
+        let tool = share(&server, cycles, *count, watch, Work::Tool).await?;
+        let name = format!("MCP, the tool task_create, {count} connections");
+        table.rate(&name, tool.rate, Some(rest.rate), Some(&tool.times))?;
+    }
     table.line("HTTP, RSS of the server", &format!("{} MB", server.rss_kilobytes() / 1_024))?;
     idle_readers(&server, table).await
 }
@@ -183,6 +194,7 @@ async fn idle_readers(server: &Server, table: &mut Table<'_>) -> Result<(), Fail
 enum Work {
     Empty,
     Create,
+    Tool,
     Cycle,
 }
 
@@ -249,6 +261,11 @@ async fn one_connection(
     Ok(times)
 }
 
+/// A task to be.
+fn wish() -> Value {
+    json!({ "project": "bench", "title": "Something to do", "stage": "coding" })
+}
+
 async fn one_piece(wire: &mut Wire, work: Work, number: u64) -> Result<(), Failure> {
     let connection = wire.number();
     let key = |what: &str| format!("{what}-{connection}-{number}");
@@ -257,9 +274,11 @@ async fn one_piece(wire: &mut Wire, work: Work, number: u64) -> Result<(), Failu
             wire.ask("POST", "/", "none", None, &json!({})).await?;
         }
         Work::Create => {
-            let body = json!({ "project": "bench", "title": "Something to do", "stage": "coding" });
             let key = key("create");
-            wire.ask("POST", "/v1/tasks", &key, None, &body).await?;
+            wire.ask("POST", "/v1/tasks", &key, None, &wish()).await?;
+        }
+        Work::Tool => {
+            wire.call("task_create", &key("tool"), &wish()).await?;
         }
         Work::Cycle => {
             let (claim, complete) = (key("claim"), key("complete"));

@@ -39,7 +39,15 @@ type Measured = (f64, Histogram<u64>);
 
 impl Load {
     pub(super) async fn open(folder: &Path, watch: Arc<dyn Stopwatch>) -> Result<Self, Failure> {
-        let engine = Arc::new(home::open(folder, None, Arc::new(SystemChance))?);
+        Self::with(home::open(folder, None, Arc::new(SystemChance))?, folder, watch).await
+    }
+
+    async fn with(
+        engine: Engine,
+        folder: &Path,
+        watch: Arc<dyn Stopwatch>,
+    ) -> Result<Self, Failure> {
+        let engine = Arc::new(engine);
         let spec =
             StageSpec { name: coding(), worked_by: WorkedBy::Agent, passed_by: PassedBy::Server };
         let bench = Project {
@@ -62,6 +70,11 @@ impl Load {
 
     pub(super) async fn finished(&self) -> Result<u64, Failure> {
         Ok(self.done.load(Ordering::Relaxed))
+    }
+
+    /// Counts what somebody else finished.
+    pub(super) fn add_finished(&self, count: u64) {
+        self.done.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Makes queued tasks.
@@ -174,6 +187,10 @@ pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are in order")
 }
 
+pub(super) fn tenant() -> TenantId {
+    TenantId::new("local").expect("a plain word is a name")
+}
+
 fn project() -> ProjectId {
     ProjectId::new("bench").expect("a plain word is a name")
 }
@@ -187,12 +204,7 @@ fn caller_name(caller: u64) -> PrincipalId {
 }
 
 fn order(caller: u64, aim: Aim) -> Order {
-    Order {
-        tenant: TenantId::new("local").expect("a plain word is a name"),
-        actor: actor(caller),
-        aim,
-        request: None,
-    }
+    Order { tenant: tenant(), actor: actor(caller), aim, request: None }
 }
 
 fn actor(caller: u64) -> Actor {
@@ -215,7 +227,7 @@ fn create() -> Command {
 
 fn wish(caller: u64, wait: Option<Millis>) -> Wish {
     Wish {
-        tenant: TenantId::new("local").expect("a plain word is a name"),
+        tenant: tenant(),
         actor: actor(caller),
         claimant: Claimant {
             principal: caller_name(caller),

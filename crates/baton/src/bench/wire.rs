@@ -3,12 +3,15 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 /// Tells connections apart, so that no two use the same request key.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// The version of MCP that is spoken.
+const MODERN: &str = "2026-07-28";
 
 /// One connection.
 pub(super) struct Wire {
@@ -43,12 +46,45 @@ impl Wire {
         token: Option<&str>,
         body: &Value,
     ) -> io::Result<Value> {
-        let body = body.to_string();
         let token = token.map_or(String::new(), |token| format!("baton-claim-token: {token}\r\n"));
+        self.send((method, path), &format!("idempotency-key: {key}\r\n{token}"), body).await
+    }
+
+    /// Calls a tool over MCP, in the modern era.
+    pub(super) async fn call(
+        &mut self,
+        tool: &str,
+        key: &str,
+        arguments: &Value,
+    ) -> io::Result<Value> {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "baton/idempotency-key": key,
+        });
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let headers = format!(
+            "accept: application/json, text/event-stream\r\nmcp-protocol-version: {MODERN}\r\n\
+             mcp-method: tools/call\r\nmcp-name: {tool}\r\n"
+        );
+        let answer = self.send(("POST", "/mcp"), &headers, &body).await?;
+        if answer["result"]["isError"] == false {
+            return Ok(answer["result"]["structuredContent"].clone());
+        }
+        Err(io::Error::other(format!("{tool}: {answer}")))
+    }
+
+    async fn send(
+        &mut self,
+        (method, path): (&str, &str),
+        headers: &str,
+        body: &Value,
+    ) -> io::Result<Value> {
+        let body = body.to_string();
         let words = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\
-             idempotency-key: {key}\r\n{token}content-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
+             {headers}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.address,
             self.bearer,
             body.len()

@@ -5,7 +5,8 @@ use std::time::Duration;
 use baton_store::Error;
 use tokio::time::timeout;
 
-use crate::operation::{Entry, Reply};
+use crate::answered::Reply;
+use crate::declaration::Declaration;
 use crate::problem::Problem;
 
 /// How long an answer may take.
@@ -18,17 +19,16 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Waits for an answer, but not for ever, and not on behalf of a key that is good no longer.
+    /// Waits for an answer, longer where the caller may ask to wait, but not for ever, and not on behalf of a key that is good no longer.
     pub async fn within(
         &self,
-        entry: &Entry,
-        over: impl Future<Output = Problem>,
+        (about, waits): (&Declaration, bool),
+        (over, hung_up): (impl Future<Output = Problem>, impl Future<Output = ()>),
         answer: impl Future<Output = Result<Reply, Problem>>,
     ) -> Result<Reply, Problem> {
-        let waits = entry.arguments.field("wait").is_some();
         let bound = if waits { self.waiting } else { self.total };
         let gave_up = |why: &str| {
-            if entry.about.changes() {
+            if about.changes() {
                 Problem::from(Error::Unknown(why.into()))
             } else {
                 Problem::new("overloaded", why)
@@ -40,7 +40,8 @@ impl Patience {
                 Ok(answer) => answer,
                 Err(_) => Err(gave_up("it took too long")),
             },
-            problem = over => Err(if entry.about.changes() {
+            () = hung_up => Err(gave_up("the caller closed its side while it waited")),
+            problem = over => Err(if about.changes() {
                 gave_up("the key was revoked or has expired meanwhile")
             } else {
                 problem

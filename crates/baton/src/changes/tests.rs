@@ -89,3 +89,27 @@ async fn the_engine_rings_for_what_it_committed_and_for_nothing_else() {
     world.sweep_until_amnesty_ends().await;
     assert!(hears(&mut listener).await, "the lease ran out");
 }
+
+#[test]
+fn how_far_a_tenant_was_is_known_for_a_second_and_only_of_that_tenant() {
+    let changes = Changes::new();
+    let now = baton_domain::time::Timestamp(10_000);
+    assert_eq!(changes.head_lately(&tenant(), now), None);
+    changes.note_head(&tenant(), now, 7);
+    assert_eq!(changes.head_lately(&tenant(), now + Millis(999)), Some(7));
+    assert_eq!(changes.head_lately(&tenant(), now + Millis::seconds(1)), None);
+    assert_eq!(changes.head_lately(&other(), now), None);
+}
+
+#[tokio::test]
+async fn whoever_has_heard_nothing_learns_of_a_change_a_second_later() {
+    let world = World::new().await;
+    let before = world.engine.head_lately(&tenant()).await.expect("it can be read");
+    world.create("paint the fence").await;
+    let lately = world.engine.head_lately(&tenant()).await.expect("it can be read");
+    assert_eq!(lately, before, "one look is good for a second");
+    world.clock.advance(Millis::seconds(1));
+    let now = world.engine.head_lately(&tenant()).await.expect("it can be read");
+    assert_eq!(now, world.engine.head(&tenant()).await.expect("it can be read"));
+    assert!(now > before);
+}

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use crate::client::Failure;
 use crate::operation::Entry;
 use crate::problem::Problem;
-use crate::server::json;
+use crate::server::{BODY_BYTES_MAX, json};
 use crate::shape::Violation;
 
-/// The longest `--input` that is read; a server takes no more.
-const INPUT_BYTES_MAX: u64 = 2 << 20;
+/// The longest `--input` that is read: what a server takes.
+const INPUT_BYTES_MAX: u64 = BODY_BYTES_MAX as u64;
 
 /// What arguments are made of besides the flags of the command itself.
 pub(super) struct Around<'a> {
@@ -93,7 +93,8 @@ fn object(source: impl Read) -> Result<Map<String, Value>, Failure> {
     let read = source.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text);
     read.map_err(|error| refuse(format!("the input cannot be read: {error}")))?;
     if text.len() as u64 > INPUT_BYTES_MAX {
-        return Err(refuse(format!("the input is longer than {INPUT_BYTES_MAX} bytes")));
+        let most = INPUT_BYTES_MAX >> 10;
+        return Err(refuse(format!("the input is longer than {most} KiB, the most that is taken")));
     }
     // As the server reads it: of a key that stands twice, none is silently the one that counts.
     match json::read(text.as_bytes()) {

@@ -8,16 +8,19 @@ use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
+use tokio::net::UnixStream;
 
-use crate::client::Failure;
+use crate::client::{Address, Failure};
 use crate::operations;
+use crate::shape::When;
 
 use super::{Output, Session, render, upkeep};
 
+mod elsewhere;
 mod facts;
 mod judge;
 
-use facts::{Facts, Server};
+use facts::{Facts, Server, Told, Trouble};
 use judge::{Finding, Level, judge};
 
 /// Looks, and says what it found; exits 1 if anything is wrong.
@@ -25,13 +28,18 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     let folder: PathBuf = upkeep::folder(session, asked)?;
     let now = SystemClock::starting_at(Timestamp(0)).now();
     let mut facts = Facts::gather(&folder, session.around, now);
-    match session.globals.place(session.around) {
-        Ok(place) => {
-            facts.plain_beyond = !place.is_local();
-            facts.place = place.to_string();
-            facts.server = ask(session).await;
+    if let Some(named) = session.around.database() {
+        elsewhere::look(&mut facts, &folder, &named).await;
+    }
+    match session.globals.address(session.around) {
+        Ok(address) => {
+            facts.plain_beyond = address.is_exposed();
+            facts.place = address.to_string();
+            facts.host = host(&address);
+            facts.told.pid = pid(&address).await;
+            facts.server = ask(session, &mut facts.told).await;
         }
-        Err(failure) => facts.server = Server::Silent(detail(&failure)),
+        Err(failure) => facts.server = Server::Nowhere(detail(&failure)),
     }
     let findings = judge(&facts);
     let wrong = findings.iter().any(|finding| finding.level == Level::Wrong);
@@ -54,23 +62,43 @@ fn detail(failure: &Failure) -> String {
     failure.body["detail"].as_str().unwrap_or_default().to_owned()
 }
 
-async fn ask(session: &Session<'_>) -> Server {
-    let Some(entry) = operations::find("health", "show") else { return Server::Green };
-    match session.ask(entry, Map::new()).await {
-        Ok(body) if body["green"] == true => Server::Green,
-        Ok(body) => {
-            let troubles = body["troubles"].as_array().map_or(&[][..], Vec::as_slice);
-            Server::Troubled(troubles.iter().map(trouble).collect())
-        }
-        Err(failure) if failure.code() == "unreachable" => Server::Silent(detail(&failure)),
-        Err(failure) => Server::Refused(detail(&failure)),
+/// The host of a server on another machine.
+fn host(address: &Address) -> Option<String> {
+    match address {
+        Address::Tcp { host, .. } if !address.is_local() => Some(host.clone()),
+        Address::Tcp { .. } | Address::Socket(_) => None,
     }
 }
 
-fn trouble(value: &Value) -> String {
-    let known = ["sentence", "what", "reason"].iter().find_map(|name| value[*name].as_str());
-    let said = value.as_str().or(known);
-    said.map_or_else(|| value.to_string(), str::to_owned)
+/// Which process listens at a socket.
+async fn pid(address: &Address) -> Option<i32> {
+    let Address::Socket(path) = address else { return None };
+    UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid()
+}
+
+async fn ask(session: &Session<'_>, told: &mut Told) -> Server {
+    let Some(entry) = operations::find("health", "show") else { return Server::Green };
+    let body = match session.ask(entry, Map::new()).await {
+        Ok(body) => body,
+        Err(failure) if failure.code() == "unreachable" => return Server::Silent(detail(&failure)),
+        Err(failure) => {
+            let next = failure.body["next"][0].as_str().map(str::to_owned);
+            return Server::Refused { why: detail(&failure), next };
+        }
+    };
+    told.version = body["version"].as_str().map(str::to_owned);
+    told.now = body["at"].as_str().and_then(|at| at.parse::<When>().ok()).map(|at| at.0);
+    told.stop_unverified = body["stop_unverified"].as_u64().unwrap_or(0);
+    if body["green"] == true {
+        return Server::Green;
+    }
+    let troubles = body["troubles"].as_array().map_or(&[][..], Vec::as_slice);
+    Server::Troubled(troubles.iter().map(trouble).collect())
+}
+
+fn trouble(value: &Value) -> Trouble {
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    Trouble { detail: text("detail"), next: text("next") }
 }
 
 fn told(findings: &[Finding]) -> String {

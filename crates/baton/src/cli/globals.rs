@@ -7,16 +7,17 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::chance::SystemChance;
-use crate::client::{Client, Failure, KeyFrom, Place};
+use crate::client::{Address, Client, Failure, KeyFrom, Trust};
 use crate::problem::Problem;
 use crate::shape::Span;
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
 
 /// The flags, by the names that people type. An argument of an operation that has one of these
 /// names is served by the flag (`project`) or gets another name (everything else).
-pub(super) const LONG: [&str; 14] = [
+pub(super) const LONG: [&str; 16] = [
     "json",
     "jsonl",
+    "all",
     "quiet",
     "color",
     "no-input",
@@ -24,6 +25,7 @@ pub(super) const LONG: [&str; 14] = [
     "url",
     "socket",
     "key-file",
+    "ca-file",
     "project",
     "if-match",
     "idempotency-key",
@@ -46,6 +48,7 @@ pub(super) enum Output {
 #[derive(Clone, Debug)]
 pub(super) struct Globals {
     pub(super) output: Output,
+    pub(super) all: bool,
     pub(super) quiet: bool,
     pub(super) color: bool,
     pub(super) no_input: bool,
@@ -53,6 +56,7 @@ pub(super) struct Globals {
     pub(super) url: Option<String>,
     pub(super) socket: Option<PathBuf>,
     pub(super) key_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
     pub(super) project: Option<String>,
     pub(super) if_match: Option<u64>,
     pub(super) request_key: Option<String>,
@@ -68,6 +72,7 @@ pub(super) fn arguments() -> Vec<Arg> {
     vec![
         switch("json", "Print the answer as the server gave it"),
         switch("jsonl", "Print one line of JSON per item of a list").conflicts_with("@json"),
+        switch("all", "Show everything, also what is as usual"),
         switch("quiet", "Print nothing but errors").short('q'),
         value("color", "WHEN", "Colours: auto, always or never")
             .hide_possible_values(true)
@@ -78,6 +83,8 @@ pub(super) fn arguments() -> Vec<Arg> {
         value("socket", "PATH", "Where the server is on this machine (BATON_SOCKET)")
             .value_parser(value_parser!(PathBuf)),
         value("key-file", "PATH", "A file with your key (BATON_KEY_FILE)")
+            .value_parser(value_parser!(PathBuf)),
+        value("ca-file", "PATH", "The authority of the server's certificate, if not known here")
             .value_parser(value_parser!(PathBuf)),
         value("project", "PROJECT", "Which project is meant (BATON_PROJECT)").short('P'),
         value("if-match", "VERSION", "Only if the task is still at this version")
@@ -114,6 +121,7 @@ impl Globals {
         });
         Ok(Self {
             output,
+            all: on("@all"),
             quiet: on("@quiet"),
             color,
             no_input: on("@no-input"),
@@ -121,6 +129,7 @@ impl Globals {
             url: text("@url"),
             socket: path("@socket"),
             key_file: path("@key-file"),
+            ca_file: path("@ca-file"),
             project: text("@project"),
             if_match: matches.get_one("@if-match").copied(),
             request_key: text("@idempotency-key"),
@@ -128,19 +137,19 @@ impl Globals {
     }
 
     /// Where the server is: a flag wins over the environment, both over the usual place.
-    pub(super) fn place(&self, around: &Surroundings) -> Result<Place, Failure> {
+    pub(super) fn address(&self, around: &Surroundings) -> Result<Address, Failure> {
         if let Some(url) = &self.url {
-            return Place::of_url(url);
+            return Address::of_url(url);
         }
         if let Some(path) = &self.socket {
-            return Ok(Place::Socket(path.clone()));
+            return Ok(Address::Socket(path.clone()));
         }
         if let Some(url) = &around.url {
-            return Place::of_url(url);
+            return Address::of_url(url);
         }
         let usual = || around.folder().map(|folder| socket_in(&folder));
         let found = around.socket.clone().or_else(usual);
-        found.map(Place::Socket).ok_or_else(|| {
+        found.map(Address::Socket).ok_or_else(|| {
             let detail = "neither BATON_HOME nor HOME says where the data folder is";
             Problem::new("unreachable", detail).next("export BATON_HOME=~/.baton").into()
         })
@@ -148,26 +157,41 @@ impl Globals {
 
     /// Which key to show. The key of this machine goes to this machine only, and the socket needs
     /// none: it tells who we are.
-    pub(super) fn key(&self, around: &Surroundings, place: &Place) -> KeyFrom {
+    pub(super) fn key(&self, around: &Surroundings, address: &Address) -> KeyFrom {
         let folder = around.folder();
         let usual = folder.as_deref().map(key_file_in).filter(|path| usable(path));
-        match (&self.key_file, &around.key, &around.key_file, place) {
+        match (&self.key_file, &around.key, &around.key_file, address) {
             (Some(path), ..) | (None, None, Some(path), _) => KeyFrom::File(path.clone()),
             (None, Some(key), ..) => KeyFrom::Text(key.clone()),
-            (None, None, None, Place::Tcp { .. }) if place.is_local() => {
+            (None, None, None, Address::Tcp { .. }) if address.is_local() => {
                 usual.map_or(KeyFrom::Nowhere, KeyFrom::File)
             }
-            (None, None, None, Place::Tcp { .. } | Place::Socket(_)) => KeyFrom::Nowhere,
+            (None, None, None, Address::Tcp { .. } | Address::Socket(_)) => KeyFrom::Nowhere,
         }
     }
 
     /// Somebody to ask with.
     pub(super) fn client(&self, around: &Surroundings) -> Result<Client, Failure> {
-        let place = self.place(around)?;
-        let key = self.key(around, &place).read()?;
+        let address = self.address(around)?;
+        let key = self.key(around, &address).read()?;
         let claim_token = around.claim_token.clone();
-        Ok(Client { place, key, claim_token, chance: Arc::new(SystemChance) })
+        if claim_token.as_ref().is_some_and(|token| !is_word(token.reveal())) {
+            let detail = "BATON_CLAIM_TOKEN is no claim token: it has spaces or line breaks in it";
+            let next = "export BATON_CLAIM_TOKEN=… as `claim` printed it";
+            return Err(Problem::new("malformed", detail).next(next).into());
+        }
+        if key.as_ref().is_some_and(|key| !is_word(key.reveal())) {
+            let detail = "the key has spaces or line breaks in it";
+            return Err(Problem::new("malformed", detail).next("baton doctor").into());
+        }
+        let trust = self.ca_file.clone().map_or(Trust::Machine, Trust::File);
+        Ok(Client { address, trust, key, claim_token, chance: Arc::new(SystemChance) })
     }
+}
+
+/// Whether a text can be shown in a header as it is.
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn usable(path: &Path) -> bool {

@@ -20,6 +20,8 @@ pub(super) struct Look {
     pub(super) color: bool,
     /// What times are told from.
     pub(super) now: Timestamp,
+    /// Whether what is as usual is shown, too.
+    pub(super) all: bool,
 }
 
 /// Members that every answer has and that tell people nothing.
@@ -78,6 +80,7 @@ fn listed<'a>(shape: &'a Shape, columns: &[&str]) -> Option<(&'static str, &'a S
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => None,
     })
 }

@@ -4,9 +4,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::aliases::{ALIASES, Alias};
-use crate::operation::{About, Entry};
+use crate::operation::{Declaration, Entry};
 use crate::operations;
-use crate::shape::{Field, Shape};
+use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
 use super::{setup, upkeep};
@@ -109,12 +109,12 @@ fn arguments(entry: &'static Entry, positionals: &[&str], fixed: &[&str]) -> Vec
 }
 
 /// A run need not be named by whoever shows a claim token: it is theirs.
-fn is_needed(about: &About, field: &Field) -> bool {
+fn is_needed(about: &Declaration, field: &Field) -> bool {
     let is_run = field.name == "run" && about.placeholders().any(|name| name == "run");
     field.required && !is_run
 }
 
-fn positional(about: &About, field: &'static Field, last: bool) -> Arg {
+fn positional(about: &Declaration, field: &'static Field, last: bool) -> Arg {
     let shown = field.name.to_uppercase().replace('_', "-");
     let argument = Arg::new(field.name).value_name(shown).help(help(field));
     let argument = if is_needed(about, field) || !last {
@@ -130,11 +130,12 @@ fn positional(about: &About, field: &'static Field, last: bool) -> Arg {
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
 
-fn option(about: &About, field: &'static Field) -> Arg {
+fn option(about: &Declaration, field: &'static Field) -> Arg {
     let long = long_of(field.name);
     let argument = Arg::new(field.name).long(long).help(help(field));
     let argument =
@@ -149,12 +150,13 @@ fn option(about: &About, field: &'static Field) -> Arg {
             .value_parser(value_parser!(bool)),
         Shape::List { of, .. } => typed(argument, of).action(ArgAction::Append),
         // A text may begin with a dash, like the item of a list.
-        Shape::Text { form: None, .. } => argument.allow_hyphen_values(true),
+        Shape::Text { form: None | Some(Form::LINE), .. } => argument.allow_hyphen_values(true),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => typed(argument, &field.shape),
     }
 }
@@ -168,25 +170,29 @@ pub(super) fn long_of(name: &str) -> String {
 fn typed(argument: Arg, shape: &Shape) -> Arg {
     match shape {
         Shape::Choice(words) => argument.value_parser(PossibleValuesParser::new(*words)),
-        Shape::Number { min, max } => argument.value_parser(value_parser!(u64).range(*min..=*max)),
+        Shape::Number { min, max, .. } => {
+            argument.value_parser(value_parser!(u64).range(*min..=*max))
+        }
         Shape::Flag => argument.value_parser(value_parser!(bool)),
         Shape::Text { .. }
         | Shape::List { .. }
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => argument,
     }
 }
 
 fn value_name(shape: &Shape) -> &'static str {
     match shape {
+        Shape::Text { form: Some(form), .. } if *form == Form::LINE => "TEXT",
         Shape::Text { form: Some(form), .. } if form.example.len() <= 24 => form.example,
         Shape::Text { .. } => "TEXT",
         Shape::Number { .. } => "NUMBER",
         Shape::Flag => "BOOL",
         Shape::Choice(_) => "WORD",
         Shape::List { of, .. } => value_name(of),
-        Shape::Map { .. } | Shape::Record(_) | Shape::Json => "JSON",
+        Shape::Map { .. } | Shape::Record(_) | Shape::Tagged { .. } | Shape::Json => "JSON",
     }
 }
 
@@ -194,12 +200,14 @@ fn help(field: &Field) -> String {
     let once = field.doc.trim_end_matches('.').to_owned();
     match &field.shape {
         Shape::List { .. } => format!("{once} (may be given several times)"),
+        Shape::Number { usual: Some(usual), .. } => format!("{once} [default: {usual}]"),
         Shape::Text { .. }
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
         | Shape::Map { .. }
         | Shape::Record(_)
+        | Shape::Tagged { .. }
         | Shape::Json => once,
     }
 }

@@ -2,19 +2,24 @@
 //! machine, completions, the demo and the bench.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use baton_domain::text::{Reason, Text};
 use baton_store::chain::{Audit, SigningKey};
-use baton_store::sqlite::backup;
+use baton_store::sqlite::backup::{self, Restoring};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use crate::chance::{Chance as _, SystemChance};
 use crate::client::Failure;
+use crate::identity::{How, Identity};
 use crate::problem::Problem;
 use crate::tokens::secret_file;
-use crate::{bench, demo, mcp};
+use crate::{bench, demo, home, mcp, operations};
 
 use super::{Output, Session, completions, doctor, render, setup};
+
+mod elsewhere;
 
 /// The commands.
 pub(super) fn commands() -> Vec<Command> {
@@ -47,8 +52,18 @@ pub(super) fn commands() -> Vec<Command> {
             .arg(file("Where the copy goes; it must not exist"))
             .arg(data()),
         Command::new("restore")
-            .about("Bring a copy back; what is there is moved aside, claim tokens from before die")
+            .about("Bring a copy back; what is there is moved aside, claim tokens and keys die")
+            .after_help(
+                "All keys are revoked: the copy does not know which were revoked after it was \
+                 made. The next `baton serve` makes a new one for you.",
+            )
             .arg(file("The copy"))
+            .arg(
+                Arg::new("keep-keys")
+                    .long("keep-keys")
+                    .action(ArgAction::SetTrue)
+                    .help("Leave the keys as they were that day"),
+            )
             .arg(data()),
         Command::new("audit")
             .about("Prove that history was not changed")
@@ -125,10 +140,10 @@ pub(super) async fn dispatch(
         "init" => setup::run(session, asked),
         "prime" => setup::prime::run(session).await,
         "doctor" => doctor::run(session, asked).await,
-        "backup" => back_up(session, asked),
-        "restore" => restore(session, asked),
+        "backup" => back_up(session, asked).await,
+        "restore" => restore(session, asked).await,
         "audit" => match asked.subcommand() {
-            Some((_, asked)) => verify(session, asked),
+            Some((_, asked)) => verify(session, asked).await,
             None => Ok(super::USAGE),
         },
         "completions" => Ok(completions::print(session, asked)),
@@ -202,11 +217,16 @@ fn refused(error: &backup::Error) -> Failure {
     .into()
 }
 
-fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let to = asked.get_one::<PathBuf>("file").expect("clap requires it");
-    let audit = backup::back_up(&folder, to, trusted(&folder)?.as_ref());
-    let audit = audit.map_err(|error| refused(&error))?;
+    let audit = match session.around.database() {
+        Some(named) => elsewhere::back_up(&named, &folder, to).await?,
+        None => {
+            let audit = backup::back_up(&folder, to, trusted(&folder)?.as_ref());
+            audit.map_err(|error| refused(&error))?
+        }
+    };
     let shown = to.display().to_string();
     let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
     let text = format!(
@@ -218,26 +238,47 @@ fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure>
     Ok(0)
 }
 
-fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+/// Why keys of a copy are revoked.
+const RESTORED: &str = "the database is a restored copy, and it is not known who was let out since";
+
+async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let file = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    if let Some(named) = session.around.database() {
+        let keep_keys = asked.get_flag("keep-keys");
+        return elsewhere::restore(session, &named, &folder, file, keep_keys).await;
+    }
     let mut chance: baton_store::sqlite::Chance = Box::new(|bytes| SystemChance.fill(bytes));
-    let restored = backup::restore(file, &folder, &mut chance, trusted(&folder)?.as_ref());
-    let restored = restored.map_err(|error| refused(&error))?;
+    let begun = Restoring::begin(file, &folder, &mut chance, trusted(&folder)?.as_ref());
+    let begun = begun.map_err(|error| refused(&error))?;
+    let revoked = match asked.get_flag("keep-keys") {
+        true => None,
+        false => Some(revoke_all(begun.folder()).await?),
+    };
+    let restored = begun.finish().map_err(|error| refused(&error))?;
     let aside = restored.aside.as_deref().map(|path| path.display().to_string());
     let incarnation = format!("{:x}", restored.incarnation);
     let body = json!({
-        "data": folder.display().to_string(), "incarnation": incarnation,
+        "data": folder.display().to_string(), "incarnation": incarnation, "keys_revoked": revoked,
         "entries": restored.audit.entries, "seals": restored.audit.seals, "aside": aside,
     });
     let mut text = format!(
         "{} holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
-         Claim tokens and cursors from before are dead. Keys are those of that day, also those \
-         that were revoked later: see baton key list.\n",
+         Claim tokens and cursors from before are dead.\n",
         folder.display(),
         restored.audit.entries,
         restored.audit.seals
     );
+    text.push_str(&match revoked {
+        Some(count) => format!(
+            "{count} {} revoked: the copy does not know which were since then. `serve` makes a new \
+             key for you; --keep-keys would have left them.\n",
+            if count == 1 { "key was" } else { "keys were" }
+        ),
+        None => "Keys are those of that day, also those that were revoked later: see baton key \
+                 list.\n"
+            .to_owned(),
+    });
     if let Some(aside) = aside {
         text.push_str(&format!("What was there before is in {aside}.\n"));
     }
@@ -246,11 +287,32 @@ fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure>
     Ok(0)
 }
 
-fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+/// Revokes every key of a copy before it comes back.
+async fn revoke_all(copy: &Path) -> Result<usize, Failure> {
+    let chance = Arc::new(SystemChance);
+    let engine = home::open_copy(copy, chance.clone()).map_err(|error| broke(&error))?;
+    revoke(&Arc::new(Identity::new(Arc::new(engine), chance, operations::scopes()))).await
+}
+
+async fn revoke(identity: &Arc<Identity>) -> Result<usize, Failure> {
+    let origin = Text::new("origin", "restore").expect("a plain word is a text");
+    let how = How { origin, trace: None, request: None };
+    let reason = Reason::new("reason", RESTORED).expect("a plain sentence is a reason");
+    let revoked = identity.revoke_all(&how, &reason).await;
+    revoked.map_err(|error| Problem::from(error).into())
+}
+
+async fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
-    let trusted = trusted(&folder)?;
-    let audit = backup::verify(&folder, trusted.as_ref()).map_err(|error| refused(&error))?;
-    let (body, text) = verdict(&audit, trusted.is_some());
+    let (audit, signed) = match session.around.database() {
+        Some(named) => elsewhere::verify(&named, &folder).await?,
+        None => {
+            let trusted = trusted(&folder)?;
+            let audit = backup::verify(&folder, trusted.as_ref());
+            (audit.map_err(|error| refused(&error))?, trusted.is_some())
+        }
+    };
+    let (body, text) = verdict(&audit, signed);
     tell(session, &body, &text);
     Ok(u8::from(audit.fault.is_some()))
 }

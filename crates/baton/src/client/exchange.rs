@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::{Asked, Client, Place};
+use super::{Address, Asked, Client, WAIT_MAX};
 
 /// How long a server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -51,7 +51,10 @@ impl Answer {
     pub(super) fn ask_again_after(&self) -> Option<Duration> {
         let unsure = self.body["certainty"] == "unknown";
         let busy = self.status == StatusCode::SERVICE_UNAVAILABLE && self.retry_after.is_some();
-        (unsure || busy).then(|| self.retry_after.unwrap_or_default())
+        // A pause that is as short as ours is worth taking; a longer one is for the caller to know.
+        let too_often = self.status == StatusCode::TOO_MANY_REQUESTS
+            && self.retry_after.is_some_and(|wait| wait <= WAIT_MAX);
+        (unsure || busy || too_often).then(|| self.retry_after.unwrap_or_default())
     }
 }
 
@@ -66,22 +69,28 @@ impl Client {
             Lost::Before(nobody.unwrap_or(why))
         };
         let late = |_| Lost::Before("it does not accept a connection".to_owned());
-        match &self.place {
-            Place::Socket(path) => {
+        let silent = || Lost::Before("it does not shake hands".to_owned());
+        match &self.address {
+            Address::Socket(path) => {
                 let connecting = timeout(CONNECT_MAX, UnixStream::connect(path));
                 let stream = connecting.await.map_err(late)?.map_err(before)?;
                 let peer = stream.peer_cred().map_err(before)?.uid();
                 check_peer(peer, rustix::process::geteuid().as_raw())?;
                 answered(stream, request).await
             }
-            Place::Tcp { host, port } => {
+            Address::Tcp { host, port, tls } => {
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
                 let connecting = timeout(CONNECT_MAX, TcpStream::connect((bare, *port)));
                 let stream = connecting.await.map_err(late)?.map_err(before)?;
                 // Requests are small and alone on their connection: waiting to fill a packet
                 // would only delay them.
                 stream.set_nodelay(true).map_err(before)?;
-                answered(stream, request).await
+                if !tls {
+                    return answered(stream, request).await;
+                }
+                let shaking = timeout(CONNECT_MAX, self.trust.shake_hands(bare, stream));
+                let shaken = shaking.await.map_err(|_| silent())?;
+                answered(shaken?, request).await
             }
         }
     }
@@ -95,7 +104,7 @@ impl Client {
             headers.insert(name, value);
             Ok(())
         };
-        put("host", &self.place.host(), false)?;
+        put("host", &self.address.host(), false)?;
         if let Some(key) = &self.key {
             put("authorization", &format!("Bearer {}", key.reveal()), true)?;
         }
@@ -109,6 +118,7 @@ impl Client {
             put("if-match", &format!("\"{version}\""), false)?;
         }
         put("accept", "application/json", false)?;
+        put("baton-client", "cli", false)?;
         let body = match &asked.body {
             None => Bytes::new(),
             Some(body) => {

@@ -13,9 +13,9 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixListener;
 
-use super::{Asked, Client, KeyFrom, Place, exit_of};
+use super::{Address, Asked, Client, KeyFrom, Trust, exit_of};
 use crate::chance::SeededChance;
-use crate::operation::Method;
+use crate::declaration::Method;
 use crate::operations;
 use crate::problem::CODES;
 use crate::surroundings::Hidden;
@@ -121,7 +121,8 @@ pub(crate) fn problem(code: &str, status: u16, certainty: &str) -> Value {
 
 fn client(path: &Path) -> Client {
     Client {
-        place: Place::Socket(path.into()),
+        address: Address::Socket(path.into()),
+        trust: Trust::Machine,
         key: Some(Hidden::new("batonk_1")),
         claim_token: Some(Hidden::new("batonc_1")),
         chance: Arc::new(SeededChance::new(7)),
@@ -226,19 +227,25 @@ fn arguments_go_into_the_path_the_query_and_the_body() {
 
 #[test]
 fn an_address_is_http_a_host_and_a_port() {
-    let place = |url: &str| Place::of_url(url).map(|place| (place.to_string(), place.is_local()));
+    let address =
+        |url: &str| Address::of_url(url).map(|address| (address.to_string(), address.is_local()));
     let good = [
         ("http://127.0.0.1:7117", true),
         ("http://[::1]:7117", true),
         ("http://localhost:80", true),
         ("http://baton.example:7117", false),
+        ("https://baton.example:443", false),
+        ("https://localhost:7117", true),
     ];
     for (url, local) in good {
-        assert_eq!(place(url).expect("it is an address"), (url.to_owned(), local));
+        assert_eq!(address(url).expect("it is an address"), (url.to_owned(), local));
     }
-    for url in ["https://a:1", "http://a:1/x", "http://u:p@a:1", "a:1", "", "http://a:1/?k=1"] {
-        assert_eq!(place(url).expect_err("it is none").exit, 2, "{url}");
+    for url in ["ftp://a:1", "http://a:1/x", "http://u:p@a:1", "a:1", "", "http://a:1/?k=1"] {
+        assert_eq!(address(url).expect_err("it is none").exit, 2, "{url}");
     }
+    let exposed = |url: &str| Address::of_url(url).expect("it is an address").is_exposed();
+    assert!(exposed("http://baton.example:7117"));
+    assert!(!exposed("https://baton.example") && !exposed("http://[::1]:7117"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use super::Failure;
@@ -24,6 +24,8 @@ const SAID_BYTES_MAX: usize = 2_000;
 pub(super) struct House {
     // First, so that it is killed before its folder goes, should nobody close the house.
     server: Child,
+    /// What the server stops with: it ends with us, however we end.
+    _input: Option<ChildStdin>,
     program: PathBuf,
     folder: TempDir,
 }
@@ -35,11 +37,12 @@ impl House {
         let folder = tempfile::Builder::new().prefix("baton-demo-").tempdir()?;
         let log = folder.path().join("serve.log");
         let mut server = bare(&program, folder.path())
-            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--stop-with-stdin"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?)
             .spawn()?;
-        let stdout = server.stdout.take();
+        let (input, stdout) = (server.stdin.take(), server.stdout.take());
         let ready = async {
             let mut line = String::new();
             let mut reader = BufReader::new(stdout?);
@@ -51,7 +54,7 @@ impl House {
             let quiet = if said.is_empty() { "it said nothing" } else { said.trim() };
             return Err(Failure::Server { said: quiet.to_owned() });
         }
-        Ok(Self { server, program, folder })
+        Ok(Self { server, _input: input, program, folder })
     }
 
     /// A command of ours that will find this server, and nothing else of this machine.
@@ -63,7 +66,7 @@ impl House {
 
     /// Lets the server drain, and removes the folder.
     pub(super) async fn close(self) -> Result<(), Failure> {
-        let Self { mut server, program: _, folder } = self;
+        let Self { mut server, _input, program: _, folder } = self;
         let number = server.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(number) = number {
             // It may have ended by itself; what it exited with tells.

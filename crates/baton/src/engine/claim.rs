@@ -10,7 +10,7 @@ use baton_domain::ids::{AttemptId, Nonce, TaskId, TenantId};
 use baton_domain::lane::Claimant;
 use baton_domain::run::Mode;
 use baton_domain::scene::Lease;
-use baton_domain::task::Flow;
+use baton_domain::task::{Brief, Flow};
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::{Actor, Aim, Committed, Error, Order, Request};
 use tokio::time::sleep;
@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_secs(1);
 const POLL_PER_WAITER: Duration = Duration::from_millis(5);
 
 /// The longest that a claimer may wait: longer ones ask again, so that the dead do not queue.
-const WAIT_MAX: Millis = Millis::minutes(1);
+pub const CLAIM_WAIT_MAX: Millis = Millis::minutes(1);
 
 /// A wish for work.
 #[derive(Clone, Debug)]
@@ -78,6 +78,8 @@ pub struct Claimed {
     pub lease: Millis,
     /// What proves the attempt; shown once, here.
     pub tokens: Tokens,
+    /// What the task is about, if the store had it at hand.
+    pub brief: Option<Brief>,
     /// Whether the same request had been carried out before.
     pub replayed: bool,
 }
@@ -109,7 +111,9 @@ impl Engine {
     pub async fn claim(&self, wish: Wish) -> Result<Claimed, Error> {
         let nonce = nonce(self.chance.as_ref());
         let claimed = match wish.target {
-            Target::Next { wait: Some(wait) } => self.wait(&wish, nonce, wait.min(WAIT_MAX)).await,
+            Target::Next { wait: Some(wait) } => {
+                self.wait(&wish, nonce, wait.min(CLAIM_WAIT_MAX)).await
+            }
             Target::Next { wait: None } | Target::Task(_) if self.waiters.is_closed() => {
                 Err(Error::Stopped("no more work is handed out".into()))
             }
@@ -186,7 +190,7 @@ impl Engine {
     /// What the claimer gets. A replay finds the task as it is now: if somebody else holds it, or
     /// nobody, then this attempt is over and has no tokens any more.
     fn claimed(&self, wish: &Wish, committed: Committed) -> Result<Claimed, Error> {
-        let Committed { at, position, task, lease, replayed, .. } = committed;
+        let Committed { at, position, task, lease, brief, replayed, .. } = committed;
         let held = |flow: &Flow, lease: &Lease| {
             let held = flow.run.as_ref().and_then(|run| run.held());
             lease.holder == wish.claimant.principal
@@ -215,6 +219,7 @@ impl Engine {
             expires_at: lease.expires_at,
             lease: lease.length,
             tokens,
+            brief,
             replayed,
         })
     }

@@ -10,8 +10,8 @@ use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PoolRow, RunFilter,
-    RunFull, RunRow, Stats, TaskRow, Tenants, Told,
+    Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PastId, PoolRow,
+    RunFilter, RunFull, RunRow, Stats, TaskRow, Tenants, Told,
 };
 
 use super::Engine;
@@ -39,6 +39,18 @@ impl Engine {
     pub async fn head(&self, tenant: &TenantId) -> Result<u64, Error> {
         // Every read tells it; this one finds nothing, for tasks are numbered from one.
         Ok(self.store.task(tenant, TaskId(0)).await?.as_of)
+    }
+
+    /// How far the entries of a tenant were at most a second ago: many who have heard nothing share
+    /// one look.
+    pub async fn head_lately(&self, tenant: &TenantId) -> Result<u64, Error> {
+        let now = self.clock.now();
+        if let Some(head) = self.changes.head_lately(tenant, now) {
+            return Ok(head);
+        }
+        let head = self.head(tenant).await?;
+        self.changes.note_head(tenant, now, head);
+        Ok(head)
     }
 
     /// One task with everything but its history.
@@ -84,6 +96,16 @@ impl Engine {
         self.store.history(tenant, id, after, count_max).await
     }
 
+    /// One row of the history of a task.
+    pub async fn past(
+        &self,
+        tenant: &TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Result<Told<Option<Past>>, Error> {
+        self.store.past(tenant, id, which).await
+    }
+
     /// Entries after a cursor, in the order in which they were committed, without gaps.
     pub async fn entries(
         &self,
@@ -103,6 +125,16 @@ impl Engine {
         count_max: usize,
     ) -> Result<List<Entry, u64>, Error> {
         self.store.entries_of(tenant, id, from_version, count_max).await
+    }
+
+    /// Entries of one task at these versions, oldest first; what is no longer kept is absent.
+    pub async fn entries_at(
+        &self,
+        tenant: &TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Result<Vec<Entry>, Error> {
+        Ok(self.store.entries_at(tenant, id, versions).await?.what)
     }
 
     /// The projects of a tenant, in the order of their names.

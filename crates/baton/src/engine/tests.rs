@@ -4,7 +4,6 @@ use baton_store::Error;
 use world::World;
 
 mod claiming;
-mod tracing;
 mod waiting;
 pub(crate) mod world;
 

@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use baton_domain::ids::TenantId;
-use baton_domain::key::KeyId;
+use baton_domain::key::{KeyId, Verifier};
 use baton_domain::scope::Scope;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::KeyFound;
 use baton_store::keys::USES_MAX;
+use subtle::ConstantTimeEq;
+
+use crate::tokens::key::Shown;
+
+use super::Identity;
 
 /// Keys that are kept: those of a busy fleet. Ids that nobody has are not, or guessing would push out
 /// what is in use.
@@ -29,6 +34,33 @@ struct Row {
     known: Arc<Known>,
     read_at: Timestamp,
     noted_at: Option<Timestamp>,
+}
+
+impl Identity {
+    /// Whether this key was good a moment ago; nothing is looked up.
+    #[must_use]
+    pub fn is_known(&self, bearer: &str) -> bool {
+        let Some(shown) = Shown::read(bearer) else { return false };
+        let (known, now) = (self.remembered(&shown.id), self.engine.now());
+        opens(
+            known.as_deref().map(|known| &known.found),
+            &self.engine.keyring().verifier(&shown),
+            now,
+        )
+    }
+}
+
+/// What no secret is recognised by.
+const NOTHING: Verifier = Verifier([0; 32]);
+
+/// Whether a secret opens a key now. Both secrets of a key are always compared.
+pub(super) fn opens(found: Option<&KeyFound>, shown: &Verifier, now: Timestamp) -> bool {
+    let credential = found.map(|found| &found.credential);
+    let verifiers = credential.and_then(|there| there.verifiers.as_ref());
+    let current = verifiers.map_or(&NOTHING, |own| &own.current);
+    let former = verifiers.and_then(|own| own.former.as_ref()).map_or(&NOTHING, |own| &own.0);
+    let same = shown.0.ct_eq(&current.0) | shown.0.ct_eq(&former.0);
+    bool::from(same) && credential.is_some_and(|there| there.opened_until(shown, now).is_some())
 }
 
 /// Keys that were looked up a moment ago.

@@ -82,7 +82,11 @@ async fn tend(identity: Weak<Identity>, mut changes: watch::Receiver<u64>) {
         for proof in proofs {
             // What cannot be read is not known to have ended; it is asked again in a moment.
             if let Ok(known) = identity.look_up(&proof.0).await
-                && !opens(known.as_deref(), &Verifier(proof.1), identity.engine.now())
+                && !opens(
+                    known.as_deref().map(|known| &known.found),
+                    &Verifier(proof.1),
+                    identity.engine.now(),
+                )
             {
                 identity.watched.end(&proof);
             }

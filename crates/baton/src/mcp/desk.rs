@@ -1,5 +1,6 @@
 //! By which way an operation is asked for: in the server itself, or at a server by its client.
 
+use std::future::pending;
 use std::sync::{Arc, RwLock};
 
 use baton_domain::key::Kind;
@@ -13,9 +14,10 @@ use crate::call::{self, Call, Envelope, Patience};
 use crate::chance::Chance;
 use crate::client::{Asked, Client};
 use crate::identity::{Caller, Denied, Identity};
-use crate::operation::{About, Entry, Speaker};
+use crate::operation::{Audience, Declaration, Entry};
 use crate::problem::Problem;
 use crate::shape::Violation;
+use crate::tokens::Pass;
 
 /// Where a client may say under which key a call may be repeated.
 const REQUEST_KEY: &str = "baton/idempotency-key";
@@ -46,7 +48,12 @@ pub struct Outside {
 
 /// Whoever was let in by the server; it travels beside the request.
 #[derive(Clone, Debug)]
-pub struct Guest(pub Caller);
+pub struct Guest {
+    /// Who.
+    pub caller: Caller,
+    /// The attempt that it is, if it showed a claim token.
+    pub pass: Option<Pass>,
+}
 
 /// Why an operation was not carried out, as RFC 9457 writes it.
 #[derive(Clone, Debug)]
@@ -87,10 +94,10 @@ impl Desk {
         };
         match self {
             Self::Inside(inside) => {
-                let caller = caller(context)?;
+                let Guest { caller, pass } = guest(context)?;
                 let trace = context.meta.get_traceparent().and_then(call::trace_id);
                 let request_key = Some(key.unwrap_or_else(|| inside.mint()));
-                let envelope = Envelope { request_key, if_match, trace, pass: None };
+                let envelope = Envelope { request_key, if_match, trace, pass };
                 inside.perform(entry, arguments, caller, envelope).await
             }
             Self::Outside(outside) => outside.ask(entry, arguments, key, if_match).await,
@@ -100,9 +107,9 @@ impl Desk {
     /// Whether the caller could say this at all.
     pub fn admits(&self, entry: &Entry, context: &RequestContext<RoleServer>) -> bool {
         match self {
-            Self::Inside(_) => caller(context).is_ok_and(|caller| may_say(&caller, &entry.about)),
+            Self::Inside(_) => guest(context).is_ok_and(|guest| may_say(&guest, &entry.about)),
             // Whoever comes this way is an agent.
-            Self::Outside(_) => entry.about.speaker != Speaker::Person,
+            Self::Outside(_) => entry.about.audience != Audience::Person,
         }
     }
 
@@ -119,25 +126,35 @@ impl Desk {
     #[must_use]
     pub fn caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {
         match self {
-            Self::Inside(_) => caller(context).ok(),
+            Self::Inside(_) => guest(context).ok().map(|guest| guest.caller),
             Self::Outside(_) => None,
+        }
+    }
+
+    /// Whether a claim token says which run is the caller's own.
+    #[must_use]
+    pub fn has_token(&self, context: &RequestContext<RoleServer>) -> bool {
+        match self {
+            Self::Inside(_) => guest(context).is_ok_and(|guest| guest.pass.is_some()),
+            Self::Outside(outside) => outside.client().claim_token.is_some(),
         }
     }
 }
 
-fn may_say(caller: &Caller, about: &About) -> bool {
-    let person = match caller.kind {
-        Kind::Person | Kind::Bot | Kind::System => true,
+fn may_say(guest: &Guest, about: &Declaration) -> bool {
+    let person = match guest.caller.kind {
+        Kind::Person | Kind::Bot | Kind::System => guest.pass.is_none(),
         Kind::Agent | Kind::Worker => false,
     };
-    caller.may(&about.scope()) && (person || about.speaker != Speaker::Person)
+    let allowed = about.scope().is_none_or(|scope| guest.caller.may(&scope));
+    allowed && (person || about.audience != Audience::Person)
 }
 
 /// The door puts the caller beside every request; one without is not served.
-fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, Refused> {
+fn guest(context: &RequestContext<RoleServer>) -> Result<Guest, Refused> {
     let parts = context.extensions.get::<hyper::http::request::Parts>();
     let guest = parts.and_then(|parts| parts.extensions.get::<Guest>());
-    guest.map(|guest| guest.0.clone()).ok_or_else(|| {
+    guest.cloned().ok_or_else(|| {
         Problem::new("unauthenticated", "send `Authorization: Bearer` with a key").into()
     })
 }
@@ -177,7 +194,7 @@ impl Inside {
         let asked = (&entry.about, &arguments);
         let call = Call::new(Arc::clone(&self.identity), caller, envelope, origin, asked);
         let answer = entry.perform(arguments, Arc::new(call));
-        let reply = self.patience.within(entry, over, answer).await?;
+        let reply = self.patience.within(entry.patience(), (over, pending()), answer).await?;
         // What is shown once stays in the reply: a model must not see it.
         Ok(reply.body)
     }

@@ -19,8 +19,10 @@ use crate::call::Patience;
 use crate::chance::Chance;
 use crate::identity::{Caller, Identity};
 use crate::problem::Problem;
+use crate::shape::Violation;
 
-use super::desk::{Desk, Guest, Inside};
+pub use super::desk::Guest;
+use super::desk::{Desk, Inside};
 use super::fixtures::Dressed;
 use super::{Handler, Toolset};
 
@@ -97,12 +99,13 @@ impl Endpoint {
     /// Answers a request of this caller, whose body was read and found to be this message.
     pub async fn answer(
         &self,
-        caller: &Caller,
+        guest: Guest,
         head: &Parts,
         body: Bytes,
         message: &Value,
     ) -> Result<Response<Body>, Problem> {
-        let owner = Owner::of(caller);
+        let toolset = toolset(head.uri.query())?;
+        let owner = Owner::of(&guest.caller);
         let named = head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         match named {
             Some(id) if self.lock().get(id) != Some(&owner) => return Ok(no_session()),
@@ -113,9 +116,11 @@ impl Endpoint {
         *request.method_mut() = head.method.clone();
         *request.uri_mut() = head.uri.clone();
         *request.headers_mut() = head.headers.clone();
-        // The key is for the door; nothing behind it needs to see it.
+        // Secrets are for the door; nothing behind it needs to see them.
         request.headers_mut().remove(hyper::header::AUTHORIZATION);
-        request.extensions_mut().insert(Guest(caller.clone()));
+        request.headers_mut().remove("baton-claim-token");
+        request.extensions_mut().insert(guest);
+        request.extensions_mut().insert(toolset);
         let response = match &self.service {
             Service::Plain(service) => service.handle(request).await,
             Service::Dressed(service) => service.handle(request).await,
@@ -159,6 +164,15 @@ impl Endpoint {
         // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a request wants to be offered: `/mcp`, or `/mcp?toolset=all`.
+fn toolset(query: Option<&str>) -> Result<Toolset, Problem> {
+    let Some(query) = query else { return Ok(Toolset::Run) };
+    query.strip_prefix("toolset=").and_then(Toolset::of).ok_or_else(|| {
+        let rule = "must be run or all, and nothing else may stand in the query".to_owned();
+        Problem::invalid(vec![Violation { field: "toolset".into(), rule }])
+    })
 }
 
 /// A session of somebody else looks like one that never was.

@@ -34,17 +34,9 @@ pub struct Held {
 pub struct Mine {
     held: Mutex<Vec<Held>>,
     changed: Notify,
-    /// A claim token says which run is meant; nothing need be remembered.
-    by_token: bool,
 }
 
 impl Mine {
-    /// For a connection that speaks for one attempt, by its token.
-    #[must_use]
-    pub fn of_token() -> Self {
-        Self { by_token: true, ..Self::default() }
-    }
-
     /// Waits until something was claimed or forgotten.
     pub async fn changed(&self) {
         self.changed.notified().await;
@@ -56,18 +48,30 @@ impl Mine {
         self.lock().clone()
     }
 
-    /// Says which run and attempt are meant where the caller did not.
-    pub fn fill(&self, offer: &Offer, arguments: &mut Map<String, Value>) -> Result<(), Refused> {
+    /// Says which run and attempt are meant where the caller did not. A claim token says it, too.
+    pub fn fill(
+        &self,
+        offer: &Offer,
+        arguments: &mut Map<String, Value>,
+        has_token: bool,
+    ) -> Result<(), Refused> {
         if !offer.has_mine() {
             return Ok(());
         }
         let named = arguments.get("run").and_then(Value::as_str).map(str::parse::<RunRef>);
-        if self.by_token {
+        if has_token {
             arguments.entry("run").or_insert_with(|| "mine".into());
             return Ok(());
         }
         let held = self.lock();
+        let speaker = attempt_in(arguments);
         let meant = match named {
+            // An attempt is of one task: whoever names it has said which run.
+            None | Some(Ok(RunRef::Mine)) if speaker.is_some() => {
+                let task = speaker.map(|attempt| attempt.task.to_string());
+                arguments.insert("run".into(), task.into());
+                None
+            }
             None | Some(Ok(RunRef::Mine)) => {
                 let only = only(&held)?;
                 arguments.insert("run".into(), only.run.to_string().into());
@@ -79,8 +83,8 @@ impl Mine {
             Some(Err(_)) => None,
         };
         if let (Some(meant), true) = (meant, offer.takes.field("attempt").is_some()) {
-            let number = Value::from(meant.attempt.number);
-            arguments.entry("attempt").or_insert(number);
+            let attempt = Value::from(meant.attempt.to_string());
+            arguments.entry("attempt").or_insert(attempt);
         }
         Ok(())
     }
@@ -102,7 +106,7 @@ impl Mine {
     fn add(&self, claimed: Held) {
         let mut held = self.lock();
         held.retain(|one| one.run.task != claimed.run.task);
-        if held.len() < HELD_MAX && !self.by_token {
+        if held.len() < HELD_MAX {
             held.push(claimed);
         }
         self.changed.notify_one();
@@ -113,21 +117,15 @@ impl Mine {
         self.lock().retain(|held| held.attempt != attempt);
     }
 
-    /// The attempt that arguments speak for, if it is held here.
-    #[must_use]
-    pub fn speaker(&self, arguments: &Map<String, Value>) -> Option<AttemptId> {
-        let number = arguments.get("attempt").and_then(Value::as_u64)?;
-        let run: RunId = arguments.get("run").and_then(Value::as_str)?.parse().ok()?;
-        let held = self.lock();
-        let own =
-            held.iter().find(|held| held.run == run && u64::from(held.attempt.number) == number);
-        own.map(|held| held.attempt)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Vec<Held>> {
         // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The attempt that arguments speak for.
+pub fn attempt_in(arguments: &Map<String, Value>) -> Option<AttemptId> {
+    arguments.get("attempt").and_then(Value::as_str)?.parse().ok()
 }
 
 fn newest(held: &[Held], task: TaskId) -> Option<Held> {
@@ -137,8 +135,8 @@ fn newest(held: &[Held], task: TaskId) -> Option<Held> {
 fn only(held: &[Held]) -> Result<Held, Refused> {
     let rule = match held {
         [only] => return Ok(*only),
-        [] => "is missing: nothing was claimed over this connection, so name a run like R-128.2 \
-               and your attempt, or claim one"
+        [] => "is missing: nothing was claimed over this connection, so name a run like R-128.2, \
+               or your attempt like A-128.3"
             .to_owned(),
         several => {
             let names: Vec<_> = several.iter().map(|held| held.run.to_string()).collect();

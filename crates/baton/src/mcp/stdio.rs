@@ -39,7 +39,7 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 /// Serves until stdin ends or somebody asks it to stop.
 pub async fn run(client: Client, toolset: Toolset) -> Result<u8, Failure> {
     let agent = Agent::begin(client).await?;
-    let mine = Arc::new(if agent.speaks_by_token() { Mine::of_token() } else { Mine::default() });
+    let mine = Arc::<Mine>::default();
     let desk = Desk::Outside(Arc::clone(&agent.desk));
     let handler = Handler::new(desk, toolset, Arc::clone(&mine));
     let (read, write) = stdio_pipes();
@@ -111,7 +111,7 @@ fn row(noun: &str, verb: &str) -> &'static Entry {
 }
 
 fn proof(held: &Held) -> Map<String, Value> {
-    object(json!({ "run": held.run.to_string(), "attempt": held.attempt.number }))
+    object(json!({ "run": held.run.to_string(), "attempt": held.attempt.to_string() }))
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -156,10 +156,6 @@ impl Agent {
             }
             Err(failure) => Err(failure),
         }
-    }
-
-    fn speaks_by_token(&self) -> bool {
-        self.desk.client().claim_token.is_some()
     }
 
     /// Mints the next key before the last one ends.
@@ -212,8 +208,9 @@ async fn mint(parent: &Client, principal: &str) -> Result<Client, Failure> {
         // The answer to the first try was lost, and a secret is told once.
         return Err(Problem::new("unknown", "a key was made, but not told: try again").into());
     }
-    let (place, chance) = (parent.place.clone(), Arc::clone(&parent.chance));
-    Ok(Client { place, key, claim_token: None, chance })
+    let (address, chance) = (parent.address.clone(), Arc::clone(&parent.chance));
+    let trust = parent.trust.clone();
+    Ok(Client { address, trust, key, claim_token: None, chance })
 }
 
 async fn revoke(client: &Client) {

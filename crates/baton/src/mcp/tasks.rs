@@ -40,8 +40,10 @@ pub async fn instead(
     if (about.noun, about.verb) != ("run", "wait") || !is_modern(context) {
         return Ok(None);
     }
-    let meant = check(offer, &arguments).and_then(|()| handler.mine.fill(offer, &mut arguments));
-    if meant.is_err() || arguments.contains_key("attempt") {
+    let token = handler.desk.has_token(context);
+    let fill = |arguments: &mut Map<_, _>| handler.mine.fill(offer, arguments, token);
+    let meant = check(offer, &arguments).and_then(|()| fill(&mut arguments));
+    if meant.is_err() || token || arguments.contains_key("attempt") {
         return Ok(None);
     }
     let client = context.client_capabilities().unwrap_or_default();
@@ -53,7 +55,7 @@ pub async fn instead(
                 let task = detailed(&run, answers);
                 Some(CallToolResponse::Task(CreateTaskResult::new(task.task)))
             }
-            Err(refused) => Some(handler.told(refused).into()),
+            Err(refused) => Some(handler.told(refused, context).into()),
         });
     }
     let forms = client.elicitation.is_some_and(|forms| forms.form.is_some() || forms.url.is_none());
@@ -87,7 +89,7 @@ async fn ask(
                 Some(Reply::None) => Ok(None),
                 Some(Reply::Answer(answer)) => {
                     let answered = answer_run(handler, &run, &answer, context).await;
-                    Ok(answered.err().map(|refused| handler.told(refused).into()))
+                    Ok(answered.err().map(|refused| handler.told(refused, context).into()))
                 }
             }
         }

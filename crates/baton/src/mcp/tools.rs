@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::operation::{Entry, Hints, Speaker};
+use crate::operation::{Entry, Hints};
 use crate::operations;
 use crate::shape::{Field, Shape, inline};
 
@@ -41,9 +41,11 @@ const RUN: [(&str, &str); 14] = [
 /// is asked to show these.
 const ALWAYS: [&str; 6] = ["start", "claim", "checkpoint", "ask", "block", "complete"];
 
-/// What is never a tool, because its answer is a secret, which MCP drops: a key that nobody learns
-/// is of no use, and one that is exchanged for such a key locks its owner out.
-const SECRET: [(&str, &str); 3] = [("key", "create"), ("key", "rotate"), ("tenant", "create")];
+/// What is never a tool. The answer of three is a secret, which MCP drops: a key that nobody learns is
+/// of no use, and one that is exchanged for such a key locks its owner out. The fourth carries other
+/// operations inside, whose hints no program would see.
+const NEVER: [(&str, &str); 4] =
+    [("key", "create"), ("key", "rotate"), ("tenant", "create"), ("bulk", "submit")];
 
 /// A tool with the row behind it.
 pub struct Offer {
@@ -61,7 +63,7 @@ static OFFERS: LazyLock<Vec<Offer>> = LazyLock::new(|| {
     let named =
         |entry: &Entry, list: &[(&str, &str)]| list.contains(&(entry.about.noun, entry.about.verb));
     let rest = operations::all().iter();
-    let rest = rest.filter(|entry| !named(entry, &RUN) && !named(entry, &SECRET));
+    let rest = rest.filter(|entry| !named(entry, &RUN) && !named(entry, &NEVER));
     run.chain(rest).map(Offer::of).collect()
 });
 
@@ -105,6 +107,17 @@ impl Toolset {
     }
 }
 
+/// Every tool as `surface.txt` lists it: its name, whether it is offered by default, and whether
+/// programs that hide tools are asked to show it.
+#[must_use]
+pub fn listing() -> Vec<(&'static str, bool, bool)> {
+    let of_run = Toolset::Run.offers().len();
+    let line = |(at, offer): (usize, &'static Offer)| {
+        (offer.tool.name.as_ref(), at < of_run, offer.tool.meta.is_some())
+    };
+    Toolset::All.offers().iter().enumerate().map(line).collect()
+}
+
 impl Offer {
     fn of(entry: &'static Entry) -> Self {
         let takes = takes(entry);
@@ -137,10 +150,7 @@ fn annotations(hints: Hints) -> ToolAnnotations {
 
 fn takes(entry: &Entry) -> Shape {
     let mut shape = entry.arguments.clone();
-    let own = match entry.about.speaker {
-        Speaker::Anyone | Speaker::Agent | Speaker::Supervisor => true,
-        Speaker::Person => false,
-    };
+    let own = entry.about.takes_token();
     if let Shape::Record(record) = &mut shape {
         for field in &mut record.fields {
             tell_mine(field, own);
@@ -155,7 +165,7 @@ fn tell_mine(field: &mut Field, own: bool) {
         field.doc.push_str(" Without it the one that was claimed over this connection.");
     }
     if field.name == "attempt" {
-        "The number of your attempt, 3 of A-128.3, as the claim told it. Needed only where this connection does not know it."
+        "Your attempt, as the claim told it. Needed only where this connection does not know it."
             .clone_into(&mut field.doc);
     }
 }
@@ -190,7 +200,7 @@ fn outline(shape: &Shape) -> Value {
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Choice(words) => json!({ "type": "string", "enum": words }),
         Shape::List { of, .. } => json!({ "type": "array", "items": outline(of) }),
-        Shape::Record(_) | Shape::Map { .. } => json!({ "type": "object" }),
+        Shape::Record(_) | Shape::Map { .. } | Shape::Tagged { .. } => json!({ "type": "object" }),
         Shape::Json => json!({}),
     }
 }
@@ -207,3 +217,6 @@ fn owned(value: Value) -> JsonObject {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

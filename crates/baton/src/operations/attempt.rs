@@ -3,11 +3,11 @@
 use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, RunId, TaskId};
 use baton_domain::task::Flow;
-use baton_store::read::PAGE_MAX;
+use baton_store::PastId;
 
-use super::history::{self, Place};
+use super::history::{self, Bookmark};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 use crate::views::AttemptView;
@@ -19,8 +19,8 @@ record! {
         task: TaskId,
         /// Only of this run of it.
         run: Option<RunId>,
-        /// After this place.
-        after: Option<Place>,
+        /// After this bookmark: the `next` of an earlier answer.
+        after: Option<Bookmark>,
         /// At most so many.
         limit: Option<PageSize>,
     }
@@ -32,7 +32,7 @@ record! {
         /// The one that holds the run now.
         live: Option<AttemptView>,
         /// Name it as `after` to go on; absent at the end.
-        next: Option<Place>,
+        next: Option<Bookmark>,
     }
 
     /// Which attempt.
@@ -43,17 +43,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "attempt",
-        verb: "list",
-        summary: "List the attempts of a task",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/attempts",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "holder", "outcome", "code"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("attempt", "list"),
+        "/v1/tasks/{task}/attempts",
+        &["id", "holder", "outcome", "code"],
+        "List the attempts of a task",
+    );
 
     type Answer = Attempts;
 
@@ -74,17 +69,12 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "attempt",
-        verb: "show",
-        summary: "Show an attempt",
-        method: Method::Get,
-        path: "/v1/attempts/{attempt}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "holder", "outcome", "code"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("attempt", "show"),
+        "/v1/attempts/{attempt}",
+        &["id", "holder", "outcome", "code"],
+        "Show an attempt",
+    );
 
     type Answer = AttemptView;
 
@@ -94,12 +84,10 @@ impl Operation for Show {
         if let Some(live) = live(&row.flow).filter(|live| live.id == id) {
             return Ok(Answered::read(live, as_of));
         }
-        let pick = |record: &Past| match record {
-            Past::Attempt(own) if own.number == id.number => Some(AttemptView::ended(id.task, own)),
-            Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_) => None,
+        let found = match call.past(id.task, PastId::Attempt(id.number)).await? {
+            Past::Attempt(own) => AttemptView::ended(id.task, &own),
+            Past::Checkpoint(_) | Past::Run(_) => return Err(Problem::not_found()),
         };
-        let picked = history::pick(call, id.task, None, PAGE_MAX, pick).await?;
-        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
         Ok(Answered::read(found, as_of))
     }
 }

@@ -5,7 +5,7 @@ use baton_store::Filter;
 use baton_store::read::Column;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 
@@ -28,17 +28,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "backlog",
-        verb: "list",
-        summary: "List tasks that are not begun",
-        method: Method::Get,
-        path: "/v1/backlog",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("backlog", "list"),
+        "/v1/backlog",
+        &["id", "badge", "stage", "title"],
+        "List tasks that are not begun",
+    );
 
     type Answer = Tasks;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::call::{Call, Envelope};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Reply, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Method, Operation, Permit, Reply};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
 
@@ -30,6 +30,7 @@ record! {
     /// Many requests.
     pub struct Submit {
         /// At most 50, carried out one after another; one that is refused stops none of the others.
+        #[at_most(ENTRIES_MAX)]
         entries: Vec<BulkEntry>,
     }
 
@@ -44,6 +45,7 @@ record! {
     /// Many answers.
     pub struct BulkAnswers {
         /// One for each request, in order.
+        #[at_most(ENTRIES_MAX)]
         items: Vec<BulkItem>,
         /// How many were not carried out.
         failed: u16,
@@ -65,14 +67,14 @@ record! {
 }
 
 impl Operation for Submit {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "bulk",
         verb: "submit",
         summary: "Carry out many requests, each with its own answer",
         method: Method::Post,
         path: "/v1/bulk",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
+        permit: Permit::Each,
+        audience: Audience::Anyone,
         hints: Hints { destructive: true, ..Hints::ADDS },
         columns: &["operation", "status"],
     };

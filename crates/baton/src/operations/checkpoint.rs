@@ -2,11 +2,11 @@
 
 use baton_domain::history::Past;
 use baton_domain::ids::{RunId, TaskId};
-use baton_store::read::PAGE_MAX;
+use baton_store::PastId;
 
-use super::history::{self, Place};
+use super::history::{self, Bookmark};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 use crate::views::CheckpointView;
@@ -18,8 +18,8 @@ record! {
         task: TaskId,
         /// Only of this run of it.
         run: Option<RunId>,
-        /// After this place.
-        after: Option<Place>,
+        /// After this bookmark: the `next` of an earlier answer.
+        after: Option<Bookmark>,
         /// At most so many.
         limit: Option<PageSize>,
     }
@@ -29,7 +29,7 @@ record! {
         /// Oldest first.
         items: Vec<CheckpointView>,
         /// Name it as `after` to go on; absent at the end.
-        next: Option<Place>,
+        next: Option<Bookmark>,
     }
 
     /// Which checkpoint.
@@ -42,17 +42,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "checkpoint",
-        verb: "list",
-        summary: "List the checkpoints of a task",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/checkpoints",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["number", "attempt", "at", "summary"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("checkpoint", "list"),
+        "/v1/tasks/{task}/checkpoints",
+        &["number", "attempt", "at", "summary"],
+        "List the checkpoints of a task",
+    );
 
     type Answer = Checkpoints;
 
@@ -71,30 +66,21 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "checkpoint",
-        verb: "show",
-        summary: "Show a checkpoint",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/checkpoints/{number}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["number", "attempt", "at", "summary"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("checkpoint", "show"),
+        "/v1/tasks/{task}/checkpoints/{number}",
+        &["number", "attempt", "at", "summary"],
+        "Show a checkpoint",
+    );
 
     type Answer = CheckpointView;
 
     async fn perform(self, call: &Call) -> Result<Answered<CheckpointView>, Problem> {
         let (_, as_of) = call.told(self.task).await?;
-        let pick = |record: &Past| match record {
-            Past::Checkpoint(own) if own.number == self.number => {
-                Some(CheckpointView::of(self.task, own))
-            }
-            Past::Checkpoint(_) | Past::Attempt(_) | Past::Run(_) => None,
+        let found = match call.past(self.task, PastId::Checkpoint(self.number)).await? {
+            Past::Checkpoint(own) => CheckpointView::of(self.task, &own),
+            Past::Attempt(_) | Past::Run(_) => return Err(Problem::not_found()),
         };
-        let picked = history::pick(call, self.task, None, PAGE_MAX, pick).await?;
-        let found = picked.items.into_iter().next().ok_or_else(Problem::not_found)?;
         Ok(Answered::read(found, as_of))
     }
 }

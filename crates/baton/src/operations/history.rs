@@ -20,16 +20,17 @@ pub const PAGES_MAX: usize = 20;
 /// Where a page of a history ended; opaque to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Place(pub HistoryKey);
+pub struct Bookmark(pub HistoryKey);
 
-impl Shaped for Place {
+impl Shaped for Bookmark {
     fn shape() -> Shape {
-        let form = Form { pattern: "^[0-9]{1,19}-[0-9]{1,3}-[0-9]{1,10}$", example: "12-1-3" };
+        let pattern = "^[0-9]{1,19}-[0-9]{1,3}-[0-9]{1,10}$";
+        let form = Form { pattern, example: "12-1-3", longest: None, usual: None };
         Shape::Text { bytes_max: 34, form: Some(form) }
     }
 }
 
-impl FromStr for Place {
+impl FromStr for Bookmark {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
@@ -38,8 +39,8 @@ impl FromStr for Place {
             let version = parts.next()?.parse().ok()?;
             let sort = parts.next()?.parse().ok()?;
             let number = parts.next()?.parse().ok()?;
-            let place = Self(HistoryKey { version, sort, number });
-            (place.to_string() == text).then_some(place)
+            let bookmark = Self(HistoryKey { version, sort, number });
+            (bookmark.to_string() == text).then_some(bookmark)
         };
         read().ok_or_else(|| {
             let rule = "must be the `next` of an earlier answer";
@@ -48,13 +49,13 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Bookmark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.0.version, self.0.sort, self.0.number)
     }
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for Bookmark {
     type Error = Refusal;
 
     fn try_from(text: String) -> Result<Self, Refusal> {
@@ -62,9 +63,9 @@ impl TryFrom<String> for Place {
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
-        place.to_string()
+impl From<Bookmark> for String {
+    fn from(bookmark: Bookmark) -> Self {
+        bookmark.to_string()
     }
 }
 
@@ -73,14 +74,14 @@ pub struct Picked<T> {
     /// Oldest first.
     pub items: Vec<T>,
     /// Where to go on; none at the end.
-    pub next: Option<Place>,
+    pub next: Option<Bookmark>,
 }
 
 /// Picks from the history of a task until there are enough, or enough was looked at.
 pub async fn pick<T>(
     call: &Call,
     task: TaskId,
-    after: Option<Place>,
+    after: Option<Bookmark>,
     count_max: usize,
     mut pick: impl FnMut(&Past) -> Option<T> + Send,
 ) -> Result<Picked<T>, Problem> {
@@ -88,12 +89,12 @@ pub async fn pick<T>(
     let count_max = count_max.clamp(1, PAGE_MAX);
     let mut picked = Picked { items: vec![], next: after };
     for _ in 0..PAGES_MAX {
-        let after = picked.next.map(|place| place.0);
+        let after = picked.next.map(|bookmark| bookmark.0);
         // No more than may be wanted, so that the next page goes on where this one ended.
         let wanted = count_max - picked.items.len();
         let list = call.engine().history(tenant, task, after, wanted).await?;
         picked.items.extend(list.rows.iter().filter_map(&mut pick));
-        picked.next = list.next.map(Place);
+        picked.next = list.next.map(Bookmark);
         if picked.next.is_none() || picked.items.len() >= count_max {
             break;
         }

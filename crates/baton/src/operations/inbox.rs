@@ -7,7 +7,7 @@ use baton_store::Filter;
 use baton_store::read::{Happened, PAGE_MAX, RunNow};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
 use crate::views::{InboxItem, Lookup};
@@ -35,17 +35,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "inbox",
-        verb: "list",
-        summary: "List everything that waits for a person",
-        method: Method::Get,
-        path: "/v1/inbox",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["task", "need", "since", "title", "words", "command"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("inbox", "list"),
+        "/v1/inbox",
+        &["task", "need", "since", "title", "words", "command"],
+        "List everything that waits for a person",
+    );
 
     type Answer = Inbox;
 

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use baton_domain::ids::{KeyName, PrincipalId};
 use baton_domain::key::{KeyId, Kind};
-use baton_domain::text::{Line, Reason};
+use baton_domain::limits::SCOPES_MAX;
+use baton_domain::scope::Scope;
+use baton_domain::text::Reason;
 use baton_store::KeyRow;
 
 use crate::call::Call;
 use crate::identity::{KeyWish, Made};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
-use crate::shape::{PageSize, Span, When, record};
+use crate::shape::{PageSize, ScopeWord, Span, When, record};
 
 record! {
     /// A key to be.
@@ -23,7 +25,8 @@ record! {
         /// What sort of caller that is; without it an agent, or for the caller's own key what the caller is.
         kind: Option<Kind>,
         /// What it allows: scopes such as run:work, or read, agent, worker or all. Never more than the caller may.
-        scopes: BTreeSet<Line>,
+        #[at_most(SCOPES_MAX)]
+        scopes: BTreeSet<ScopeWord>,
         /// How long it lives; otherwise 90 days, and never longer than the key it is made with.
         lifetime: Option<Span>,
     }
@@ -83,7 +86,8 @@ record! {
         /// What sort of caller that is.
         kind: Kind,
         /// What it allows.
-        scopes: Vec<String>,
+        #[at_most(SCOPES_MAX)]
+        scopes: Vec<Scope>,
         /// The key that it was made with; none if the operator made it.
         parent: Option<KeyId>,
         /// When it was made.
@@ -96,20 +100,22 @@ record! {
         revoked_at: Option<When>,
         /// Why it was revoked.
         revoked_reason: Option<Reason>,
+        /// What to do if the secret is missing: a repeated request is not told it again.
+        hint: Option<String>,
     }
 }
 
 impl Operation for Create {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "create",
         summary: "Make a key; its secret is shown this once",
         method: Method::Post,
         path: "/v1/keys",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ADDS,
-        columns: &["id", "name", "principal", "expires_at"],
+        columns: &["id", "name", "principal", "expires_at", "hint"],
     };
 
     type Answer = KeyView;
@@ -123,7 +129,7 @@ impl Operation for Create {
             name: self.name,
             principal,
             kind: self.kind.unwrap_or(usual),
-            scopes: self.scopes.iter().map(ToString::to_string).collect(),
+            scopes: self.scopes.into_iter().map(String::from).collect(),
             lifetime: self.lifetime.map(|lifetime| lifetime.0),
         };
         let made = call.identity().create(caller, call.how(), wish).await?;
@@ -132,17 +138,12 @@ impl Operation for Create {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "key",
-        verb: "list",
-        summary: "List keys",
-        method: Method::Get,
-        path: "/v1/keys",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "name", "principal", "expires_at", "used_at", "revoked_at"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("key", "list"),
+        "/v1/keys",
+        &["id", "name", "principal", "expires_at", "used_at", "revoked_at"],
+        "List keys",
+    );
 
     type Answer = Keys;
 
@@ -156,16 +157,16 @@ impl Operation for List {
 }
 
 impl Operation for Rotate {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "rotate",
         summary: "Exchange the secret of a key; the new one is shown this once",
         method: Method::Post,
         path: "/v1/keys/{key}/rotate",
-        level: Level::Admin,
-        speaker: Speaker::Person,
-        hints: Hints::ADDS,
-        columns: &["id", "name", "expires_at"],
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
+        hints: Hints { destructive: true, ..Hints::ADDS },
+        columns: &["id", "name", "expires_at", "hint"],
     };
 
     type Answer = KeyView;
@@ -178,14 +179,14 @@ impl Operation for Rotate {
 }
 
 impl Operation for Revoke {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "revoke",
         summary: "Revoke a key and all that were made with it",
         method: Method::Post,
         path: "/v1/keys/{key}/revoke",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id"],
     };
@@ -200,14 +201,14 @@ impl Operation for Revoke {
 }
 
 impl Operation for RevokeSelf {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "key",
         verb: "revoke-self",
         summary: "Revoke the key that you show, whatever it allows, and all that were made with it",
         method: Method::Post,
         path: "/v1/keys/self/revoke",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
+        permit: Permit::Own,
+        audience: Audience::Anyone,
         hints: Hints::ENDS,
         columns: &["id"],
     };
@@ -227,8 +228,12 @@ impl Operation for RevokeSelf {
 
 /// A key with its secret, which a repeated request is not told again.
 pub(super) fn answered(made: Made) -> Answered<KeyView> {
-    let value = KeyView::of(&made.row);
+    let mut value = KeyView::of(&made.row);
     let replayed = made.token.is_none();
+    value.hint = replayed.then(|| {
+        let id = &value.id;
+        format!("its secret was shown once and cannot be shown again: baton key rotate {id}")
+    });
     let secrets = made.token.iter().map(|token| ("key", token.reveal().to_owned())).collect();
     Answered { value, as_of: None, at: None, replayed, secrets }
 }
@@ -241,13 +246,14 @@ impl KeyView {
             name: key.name.clone(),
             principal: key.principal.clone(),
             kind: key.kind,
-            scopes: key.scopes.iter().map(ToString::to_string).collect(),
+            scopes: key.scopes.iter().cloned().collect(),
             parent: key.parent.clone(),
             created_at: When(key.created_at),
             expires_at: When(key.expires_at),
             used_at: row.used_at.map(When),
             revoked_at: key.revoked.as_ref().map(|revoked| When(revoked.at)),
             revoked_reason: key.revoked.as_ref().map(|revoked| revoked.reason.clone()),
+            hint: None,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Pools: counted limits over many tasks.
 
-use baton_domain::Refusal;
 use baton_domain::pool::{PoolName, Pools, Shut};
 use baton_domain::project::RecordCommand;
 use baton_domain::text::Reason;
@@ -8,12 +7,10 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Committed, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, PoolRef, When, record};
 use crate::views::PoolView;
-
-use super::project;
 
 /// The most pages of pools that are looked at: more than a tenant may have.
 const PAGES_MAX: usize = 8;
@@ -45,17 +42,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "pool",
-        verb: "list",
-        summary: "List limits and pauses",
-        method: Method::Get,
-        path: "/v1/pools",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("pool", "list"),
+        "/v1/pools",
+        &["pool", "limit", "used", "settled", "paused"],
+        "List limits and pauses",
+    );
 
     type Answer = PoolPage;
 
@@ -72,23 +64,18 @@ impl Operation for List {
 }
 
 impl Operation for Set {
-    const ABOUT: About = About {
-        noun: "pool",
-        verb: "set",
-        summary: "Limit how much of something is done at once, or lift the limit",
-        method: Method::Put,
-        path: "/v1/pools/{pool}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("pool", "set"),
+        (Method::Put, "/v1/pools/{pool}"),
+        Hints::ENDS,
+        &["pool", "limit", "used", "settled", "paused"],
+        "Limit how much of something is done at once, or lift the limit",
+    );
 
     type Answer = PoolView;
 
     async fn perform(self, call: &Call) -> Result<Answered<PoolView>, Problem> {
         let pool = self.pool.0;
-        known(call, &pool, self.limit.is_some()).await?;
         let limit = RecordCommand::LimitPool { pool: pool.clone(), limit: self.limit };
         let committed = call.on_record(limit, None).await?;
         changed(call, &committed, &pool).await
@@ -118,45 +105,15 @@ pub(super) async fn pause(
     reason: Reason,
     until: Option<When>,
 ) -> Result<Committed, Problem> {
-    known(call, &pool, true).await?;
-    let now = call.engine().now();
-    let until = until.map(|until| until.0);
-    if until.is_some_and(|until| until <= now) {
-        let rule = "must be in the future".to_owned();
-        return Err(Refusal::Invalid { field: "until".into(), rule }.into());
-    }
-    let shut = Some(Shut { reason, since: now, until });
+    // Since when it is shut is for the rules to say.
+    let (since, until) = (call.engine().now(), until.map(|until| until.0));
+    let shut = Some(Shut { reason, since, until });
     call.on_record(RecordCommand::ShutPool { pool, shut }, None).await
 }
 
 /// Lets a paused pool be taken from again.
 pub(super) async fn resume(call: &Call, pool: PoolName) -> Result<Committed, Problem> {
-    known(call, &pool, false).await?;
     call.on_record(RecordCommand::ShutPool { pool, shut: None }, None).await
-}
-
-/// Whether what a pool limits is there: an unknown name leaves no trace. What was set once can be
-/// lifted even if it limits nothing any more.
-async fn known(call: &Call, pool: &PoolName, set: bool) -> Result<(), Problem> {
-    if !set && all(call).await?.what.contains_key(pool) {
-        return Ok(());
-    }
-    match pool {
-        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => {}
-        PoolName::Project(id) | PoolName::Key(id, _) => {
-            project::find(call, id).await?;
-        }
-        PoolName::Stage(id, stage) => {
-            let project = project::find(call, id).await?.what;
-            if project.stage(stage).is_none() {
-                return Err(Refusal::NoStage { stage: stage.clone() }.into());
-            }
-        }
-        PoolName::Tree(task) | PoolName::Budget(task) => {
-            call.task(*task).await?;
-        }
-    }
-    Ok(())
 }
 
 /// A pool after something was done to it.

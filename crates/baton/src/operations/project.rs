@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::limits::STAGES_MAX;
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::text::{Line, Reason};
@@ -12,7 +13,7 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Committed, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, Span, When, record};
 use crate::views::{PauseView, ProjectView, StageView};
@@ -28,8 +29,10 @@ record! {
         /// What it is called.
         project: ProjectId,
         /// The folder that it is about.
+        #[is_line(true)]
         root: Option<Line>,
         /// Its working stages in order; without any, one stage `coding` that agents work.
+        #[at_most(STAGES_MAX)]
         stages: Option<Vec<StageView>>,
         /// How long after their end tasks are put away.
         archive_after: Option<Span>,
@@ -89,17 +92,13 @@ record! {
 }
 
 impl Operation for Add {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "add",
-        summary: "Add a project, or change the one of that name",
-        method: Method::Put,
-        path: "/v1/projects/{project}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "add"),
+        (Method::Put, "/v1/projects/{project}"),
+        Hints::ENDS,
+        &["id", "root", "stages", "paused"],
+        "Add a project, or change the one of that name",
+    );
 
     type Answer = ProjectView;
 
@@ -112,17 +111,12 @@ impl Operation for Add {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "list",
-        summary: "List projects",
-        method: Method::Get,
-        path: "/v1/projects",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("project", "list"),
+        "/v1/projects",
+        &["id", "root", "stages", "paused"],
+        "List projects",
+    );
 
     type Answer = Projects;
 
@@ -138,17 +132,12 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "show",
-        summary: "Show a project",
-        method: Method::Get,
-        path: "/v1/projects/{project}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("project", "show"),
+        "/v1/projects/{project}",
+        &["id", "root", "stages", "paused"],
+        "Show a project",
+    );
 
     type Answer = ProjectView;
 
@@ -160,62 +149,50 @@ impl Operation for Show {
 }
 
 impl Operation for Pause {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "pause",
-        summary: "Pause a project: none of its runs is claimed",
-        method: Method::Post,
-        path: "/v1/projects/{project}/pause",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "pause"),
+        (Method::Post, "/v1/projects/{project}/pause"),
+        Hints::SETS,
+        &["id", "root", "stages", "paused"],
+        "Pause a project: none of its runs is claimed",
+    );
 
     type Answer = ProjectView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
-        let project = find(call, &self.project).await?.what;
-        let pool = PoolName::Project(self.project);
+        let pool = PoolName::Project(self.project.clone());
         let committed = pool::pause(call, pool, self.reason, self.until).await?;
+        let project = known(call, self.project).await?;
         changed(call, &committed, &project).await
     }
 }
 
 impl Operation for Resume {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "resume",
-        summary: "Let a paused project go on",
-        method: Method::Post,
-        path: "/v1/projects/{project}/resume",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "root", "stages", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "resume"),
+        (Method::Post, "/v1/projects/{project}/resume"),
+        Hints::SETS,
+        &["id", "root", "stages", "paused"],
+        "Let a paused project go on",
+    );
 
     type Answer = ProjectView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ProjectView>, Problem> {
-        let project = find(call, &self.project).await?.what;
-        let committed = pool::resume(call, PoolName::Project(self.project)).await?;
+        let committed = pool::resume(call, PoolName::Project(self.project.clone())).await?;
+        let project = known(call, self.project).await?;
         changed(call, &committed, &project).await
     }
 }
 
 impl Operation for Remove {
-    const ABOUT: About = About {
-        noun: "project",
-        verb: "remove",
-        summary: "Forget a project that has no live tasks",
-        method: Method::Delete,
-        path: "/v1/projects/{project}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("project", "remove"),
+        (Method::Delete, "/v1/projects/{project}"),
+        Hints::ENDS,
+        &["id"],
+        "Forget a project that has no live tasks",
+    );
 
     type Answer = Removed;
 
@@ -258,6 +235,16 @@ pub(super) async fn find(call: &Call, id: &ProjectId) -> Result<Told<Arc<Project
         }
     }
     Err(Refusal::NotFound.into())
+}
+
+/// The project that something was done to. Whoever repeats its request may find that it has been
+/// forgotten since.
+async fn known(call: &Call, id: ProjectId) -> Result<Arc<Project>, Problem> {
+    match find(call, &id).await {
+        Ok(told) => Ok(told.what),
+        Err(problem) if problem.code() == "not_found" => Ok(Arc::new(Project::gone(id))),
+        Err(problem) => Err(problem),
+    }
 }
 
 fn view(project: &Project, pools: &Pools, now: Timestamp) -> ProjectView {

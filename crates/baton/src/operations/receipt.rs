@@ -2,11 +2,11 @@
 
 use baton_domain::event::Event;
 use baton_domain::ids::{LineId, TaskId};
-use baton_store::read::{About as Of, Happened, PAGE_MAX};
+use baton_store::read::{About, Happened, PAGE_MAX};
 
 use super::history::PAGES_MAX;
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 use crate::views::ReceiptView;
@@ -42,17 +42,12 @@ record! {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "receipt",
-        verb: "list",
-        summary: "List what was found of the lines of a contract",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/receipts",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["line", "found", "at", "reason"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("receipt", "list"),
+        "/v1/tasks/{task}/receipts",
+        &["line", "found", "at", "reason"],
+        "List what was found of the lines of a contract",
+    );
 
     type Answer = Receipts;
 
@@ -77,17 +72,12 @@ impl Operation for List {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "receipt",
-        verb: "show",
-        summary: "Show the last that was found of a line of a contract",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/receipts/{line}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["line", "found", "at", "reason"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("receipt", "show"),
+        "/v1/tasks/{task}/receipts/{line}",
+        &["line", "found", "at", "reason"],
+        "Show the last that was found of a line of a contract",
+    );
 
     type Answer = ReceiptView;
 
@@ -120,7 +110,7 @@ async fn page(
     let list = call.engine().entries_of(&call.caller().tenant, task, from, PAGE_MAX).await?;
     let mut found = vec![];
     for entry in &list.rows {
-        let (Of::Task(_, version), Happened::ToTask(events)) = (entry.about, &entry.happened)
+        let (About::Task(_, version), Happened::ToTask(events)) = (entry.about, &entry.happened)
         else {
             continue;
         };

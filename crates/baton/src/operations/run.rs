@@ -11,7 +11,7 @@ mod read;
 mod report;
 mod start;
 mod wait;
-mod words;
+pub(super) mod words;
 
 pub use block::{Block, Release, Unblock};
 pub use claim::Claim;

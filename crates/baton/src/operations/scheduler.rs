@@ -5,7 +5,7 @@ use baton_domain::pool::PoolName;
 use baton_domain::text::Reason;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{Violation, When, record};
 use crate::views::PoolView;
@@ -39,17 +39,13 @@ record! {
 }
 
 impl Operation for Pause {
-    const ABOUT: About = About {
-        noun: "scheduler",
-        verb: "pause",
-        summary: "Let nothing be claimed: of everything, a project, a stage or a task's tree",
-        method: Method::Post,
-        path: "/v1/scheduler/pause",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("scheduler", "pause"),
+        (Method::Post, "/v1/scheduler/pause"),
+        Hints::SETS,
+        &["pool", "limit", "used", "settled", "paused"],
+        "Let nothing be claimed: of everything, a project, a stage or a task's tree",
+    );
 
     type Answer = PoolView;
 
@@ -61,17 +57,13 @@ impl Operation for Pause {
 }
 
 impl Operation for Resume {
-    const ABOUT: About = About {
-        noun: "scheduler",
-        verb: "resume",
-        summary: "Lift a pause",
-        method: Method::Post,
-        path: "/v1/scheduler/resume",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["pool", "limit", "used", "settled", "paused"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("scheduler", "resume"),
+        (Method::Post, "/v1/scheduler/resume"),
+        Hints::SETS,
+        &["pool", "limit", "used", "settled", "paused"],
+        "Lift a pause",
+    );
 
     type Answer = PoolView;
 

@@ -1,9 +1,11 @@
 //! Figures: how many tasks there are, and how Baton is.
 
 use baton_domain::ids::ProjectId;
+use baton_domain::view::Need;
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::identity;
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::{HealthView, StatsView};
@@ -23,17 +25,12 @@ record! {
 }
 
 impl Operation for Stats {
-    const ABOUT: About = About {
-        noun: "stats",
-        verb: "show",
-        summary: "Count tasks by stage and badge",
-        method: Method::Get,
-        path: "/v1/stats",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["columns", "inbox", "claims_waiting"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("stats", "show"),
+        "/v1/stats",
+        &["columns", "inbox", "claims_waiting"],
+        "Count tasks by stage and badge",
+    );
 
     type Answer = StatsView;
 
@@ -49,24 +46,23 @@ impl Operation for Stats {
 }
 
 impl Operation for Health {
-    const ABOUT: About = About {
-        noun: "health",
-        verb: "show",
-        summary: "Show how Baton is",
-        method: Method::Get,
-        path: "/v1/health",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["green", "troubles", "sweep_age", "overdue"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("health", "show"),
+        "/v1/health",
+        &["green", "troubles", "sweep_age", "overdue"],
+        "Show how Baton is",
+    );
 
     type Answer = HealthView;
 
     async fn perform(self, call: &Call) -> Result<Answered<HealthView>, Problem> {
         let health = call.engine().health().await;
         let at = Some(call.engine().now());
-        let value = HealthView::of(&health);
+        let tenant = &call.caller().tenant;
+        let told = call.engine().stats(tenant, None).await.ok();
+        let unproven = told.map(|told| told.what.needs.get(&Need::StopUnverified).copied());
+        let unproven = unproven.map(Option::unwrap_or_default);
+        let value = HealthView::of(&health, unproven, *tenant == identity::local());
         // A store that cannot be read is exactly what this answer must still tell.
         Ok(Answered { value, as_of: None, at, replayed: false, secrets: vec![] })
     }

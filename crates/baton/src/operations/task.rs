@@ -6,6 +6,7 @@ use baton_domain::command::{Command, NewTask};
 use baton_domain::ids::{
     Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
 };
+use baton_domain::limits::{CAPABILITIES_MAX, DEPENDENCIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Body, Title};
@@ -14,7 +15,7 @@ use baton_store::read::Column;
 use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
@@ -31,12 +32,16 @@ mod holds;
 mod steps;
 mod tree;
 
+/// What a person sees first of a task.
+const TASK_COLUMNS: &[&str] = &["id", "badge", "stage", "title"];
+
 record! {
     /// A task to be.
     pub struct Create {
         /// Of which project.
         project: ProjectId,
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,
@@ -45,14 +50,17 @@ record! {
         /// How urgent it is.
         priority: Option<Priority>,
         /// Free tags.
+        #[at_most(LABELS_MAX)]
         labels: Option<BTreeSet<Label>>,
         /// The task that it is part of.
         parent: Option<TaskId>,
         /// Tasks that must be done first.
+        #[at_most(DEPENDENCIES_MAX)]
         depends_on: Option<BTreeSet<TaskId>>,
         /// The only one who may work on it.
         assignee: Option<PrincipalId>,
         /// What a holder must be able to do.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// Tasks with the same key share a limit.
         key: Option<ConcurrencyKey>,
@@ -67,6 +75,7 @@ record! {
         /// How it is tried; what is absent is the default.
         policy: Option<PolicyView>,
         /// What must be true before a run counts.
+        #[at_most(LINES_MAX)]
         contract: Option<Vec<ContractLine>>,
     }
 
@@ -118,16 +127,16 @@ record! {
 }
 
 impl Operation for Create {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "task",
         verb: "create",
         summary: "Create a task",
         method: Method::Post,
         path: "/v1/tasks",
-        level: Level::Write,
-        speaker: Speaker::Anyone,
+        permit: Permit::Scope(Level::Write),
+        audience: Audience::Anyone,
         hints: Hints::ADDS,
-        columns: &["id", "badge", "stage", "title"],
+        columns: TASK_COLUMNS,
     };
 
     type Answer = TaskView;
@@ -170,17 +179,8 @@ impl Create {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "show",
-        summary: "Show a task",
-        method: Method::Get,
-        path: "/v1/tasks/{task}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration =
+        Declaration::look(("task", "show"), "/v1/tasks/{task}", TASK_COLUMNS, "Show a task");
 
     type Answer = TaskView;
 
@@ -191,17 +191,8 @@ impl Operation for Show {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "list",
-        summary: "List tasks",
-        method: Method::Get,
-        path: "/v1/tasks",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration =
+        Declaration::look(("task", "list"), "/v1/tasks", TASK_COLUMNS, "List tasks");
 
     type Answer = Tasks;
 

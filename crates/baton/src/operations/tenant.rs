@@ -4,7 +4,7 @@ use baton_domain::ids::TenantId;
 
 use super::key::{self, KeyView};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{PageSize, record};
 
@@ -47,14 +47,14 @@ record! {
 }
 
 impl Operation for Create {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "tenant",
         verb: "create",
         summary: "Let a tenant in, or one whose keys have all ended; its key is shown this once",
         method: Method::Post,
         path: "/v1/tenants",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::ADDS,
         columns: &["id", "owner"],
     };
@@ -69,14 +69,14 @@ impl Operation for Create {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "tenant",
         verb: "list",
         summary: "List tenants",
         method: Method::Get,
         path: "/v1/tenants",
-        level: Level::Admin,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Admin),
+        audience: Audience::Person,
         hints: Hints::READS,
         columns: &["id"],
     };

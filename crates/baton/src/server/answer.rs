@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::mcp::http as mcp;
-use crate::operation::{About, Reply};
+use crate::operation::{Declaration, Reply};
 use crate::problem::Problem;
 use crate::shape::Span;
 
@@ -125,7 +125,7 @@ pub fn json(status: StatusCode, body: &serde_json::Value) -> Response<Sent> {
 
 /// What was carried out or read.
 #[must_use]
-pub fn reply(about: &About, mut reply: Reply) -> Response<Sent> {
+pub fn reply(about: &Declaration, mut reply: Reply) -> Response<Sent> {
     for (name, secret) in reply.secrets {
         reply.body[name] = secret.into();
     }
@@ -190,6 +190,21 @@ pub fn stream_head(now: Timestamp) -> String {
          x-content-type-options: nosniff\r\nconnection: close\r\n\
          date: {}\r\n\r\n",
         date.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    )
+}
+
+/// A problem as the last words on a connection, where no parser writes them.
+#[must_use]
+pub fn bare(problem: &Problem) -> String {
+    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let body = problem.body();
+    let retry = if body["retryable"] == true { "retry-after: 1\r\n" } else { "" };
+    let body = body.to_string();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {PROBLEM}\r\ncache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\ncontent-length: {}\r\n{retry}connection: close\r\n\
+         \r\n{body}",
+        body.len()
     )
 }
 

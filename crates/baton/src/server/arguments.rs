@@ -13,6 +13,7 @@ use crate::operation::Entry;
 use crate::problem::Problem;
 use crate::shape::Violation;
 
+use super::connection::Connection;
 use super::guard::once;
 use super::limits::{BODY_BYTES_MAX, Limits, REQUEST_KEY_MAX};
 use super::{json, url};
@@ -23,7 +24,12 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The body of a request that may have one, as it came.
-pub async fn bytes(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Result<Bytes, Problem> {
+pub async fn bytes(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &Limits,
+    connection: &Connection,
+) -> Result<Bytes, Problem> {
     json_only(headers)?;
     let too_large = || {
         let detail = format!("a body has at most {BODY_BYTES_MAX} bytes");
@@ -33,7 +39,14 @@ pub async fn bytes(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Resu
     if at_least > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    let whole = timeout(limits.body, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let too_short = || Problem::new("malformed", "the body broke off");
+    let collected = Limited::new(body, BODY_BYTES_MAX).collect();
+    let whole = tokio::select! {
+        biased;
+        whole = timeout(limits.body, collected) => whole,
+        // Whatever came before the end was taken in above: no more will come.
+        () = connection.ended() => return Err(too_short()),
+    };
     let whole = whole.map_err(|_| {
         let detail = format!("the body did not come in within {} s", limits.body.as_secs());
         Problem::new("too_slow", detail)
@@ -41,7 +54,7 @@ pub async fn bytes(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Resu
     match whole {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::new("malformed", "the body broke off")),
+        Err(_) => Err(too_short()),
     }
 }
 
@@ -50,8 +63,9 @@ pub async fn body(
     headers: &HeaderMap,
     body: Incoming,
     limits: &Limits,
+    connection: &Connection,
 ) -> Result<Map<String, Value>, Problem> {
-    let bytes = bytes(headers, body, limits).await?;
+    let bytes = bytes(headers, body, limits, connection).await?;
     if bytes.is_empty() {
         return Ok(Map::new());
     }

@@ -10,18 +10,20 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use rustix::fs::Mode;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
-use crate::surroundings::{key_file_in, socket_in};
+use crate::surroundings::{Surroundings, key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
+use super::limits::connections_max;
+use super::signals::Signals;
 use super::start::{DISK, Error, Wish};
-use super::{Hosts, Limits, Server, local, socket};
+use super::tls::Tls;
+use super::{Hosts, Limits, Rates, Server, local, socket};
 
 /// Where it listens if nobody says.
 const LISTEN: &str = "127.0.0.1:7117";
@@ -32,6 +34,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// How often the store is tried to be closed, and how long between: two seconds in all.
 const CLOSE_TRIES: usize = 200;
 const CLOSE_AGAIN: Duration = Duration::from_millis(10);
+/// A rate that nobody reaches.
+const RATE_MAX: i64 = 1_000_000;
 /// What it exits with when the way out was cut short.
 const CUT_SHORT: u8 = 1;
 
@@ -43,8 +47,8 @@ pub fn command() -> Command {
         .about("Runs the server in the foreground")
         .after_help(
             "It answers at a socket in the data folder, to the user that it runs as, and over HTTP \
-             to whoever has a key. It speaks no TLS: to be reached from other machines it needs a \
-             proxy that does.",
+             to whoever has a key. To be reached from other machines it needs a certificate, or a \
+             proxy that has one. SIGHUP makes it read the certificate again.",
         )
         .arg(
             Arg::new("data")
@@ -75,30 +79,70 @@ pub fn command() -> Command {
                 "A name under which it is asked for, as in the URL, with a port if it has one",
             ),
         )
+        .args(certificate())
         .arg(flag("behind-proxy").help("Somebody in front encrypts; allows any address"))
+        .args(rates())
+        .arg(flag("stop-with-stdin").help("Stop when standard input ends, like whoever started it"))
         .arg(flag("json").help("Say in one line of JSON that it is ready"))
         .arg(flag("conformance-fixtures").hide(true))
 }
 
-/// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one,
-/// `socket` the socket if `--socket` does not.
-pub async fn run(
-    matches: &ArgMatches,
-    folder: Option<PathBuf>,
-    socket: Option<PathBuf>,
-) -> ExitCode {
-    let given = matches.get_one::<PathBuf>("data").cloned().or(folder);
+fn certificate() -> [Arg; 2] {
+    let file = |name: &'static str, other: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .requires(other)
+            .help(help)
+    };
+    [
+        file("tls-cert", "tls-key", "Speak TLS with this certificate and those above it, as PEM"),
+        file("tls-key", "tls-cert", "Its key, as PEM; others must not be able to read it"),
+    ]
+}
+
+fn rates() -> [Arg; 3] {
+    let rate = |name: &'static str, usual: u32, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .value_parser(value_parser!(u32).range(..=RATE_MAX))
+            .default_value(usual.to_string())
+            .help(help)
+    };
+    let Rates { key, address, failure } = Rates::USUAL;
+    [
+        rate("key-rate", key, "Requests per second of one key, on average; 0 for no limit"),
+        rate("address-rate", address, "The same of one address beyond this machine"),
+        rate("failure-rate", failure, "The same of those without a good key"),
+    ]
+}
+
+/// Serves until it is told to stop. What no flag says, the surroundings say.
+pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
+    let given = matches.get_one::<PathBuf>("data").cloned().or_else(|| around.folder());
     let Some(folder) = given else {
         eprintln!("baton: which data folder? Say --data DIR, or set BATON_HOME");
         return ExitCode::from(2);
     };
     let listen = matches.get_one::<SocketAddr>("listen").copied();
+    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+    let rate = |name: &str| matches.get_one::<u32>(name).copied().expect("it has a default");
     let wish = Wish {
         folder,
         listen: listen.expect("it has a default"),
-        socket: matches.get_one::<PathBuf>("socket").cloned().or(socket),
+        database: around.database(),
+        socket: path("socket").or_else(|| around.socket.clone()),
         behind_proxy: matches.get_flag("behind-proxy"),
         hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
+        tls: path("tls-cert").zip(path("tls-key")),
+        rates: Rates {
+            key: rate("key-rate"),
+            address: rate("address-rate"),
+            failure: rate("failure-rate"),
+        },
+        with_stdin: matches.get_flag("stop-with-stdin"),
         json: matches.get_flag("json"),
         fixtures: matches.get_flag("conformance-fixtures"),
     };
@@ -111,60 +155,62 @@ pub async fn run(
     }
 }
 
-/// The two ways of being told to stop.
-struct Signals(Signal, Signal);
-
-impl Signals {
-    fn listen() -> Result<Self, Error> {
-        let one = |kind| signal(kind).map_err(Error::Signals);
-        Ok(Self(one(SignalKind::terminate())?, one(SignalKind::interrupt())?))
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
-    }
-}
-
 async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     wish.check()?;
     // Whatever is made from here on is for us alone.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let mut signals = Signals::listen()?;
-    let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
+    let mut signals = Signals::listen(wish)?;
+    let tls = wish.tls.as_ref().map(|(cert, key)| Tls::read(cert, key)).transpose()?.map(Arc::new);
+    // The address first: a start that fails for it must not leave a new folder behind.
+    home::is_free(&wish.folder)?;
+    let listener = TcpListener::bind(wish.listen).await;
+    let listener = listener.map_err(|error| Error::listen(wish.listen, error))?;
+    let address = listener.local_addr().map_err(|error| Error::listen(wish.listen, error))?;
+    let chance = Arc::new(SystemChance);
+    let engine = match &wish.database {
+        None => home::open(&wish.folder, None, chance)?,
+        Some(database) => {
+            let pepper = database.pepper_file.as_deref();
+            home::open_elsewhere(&wish.folder, database.url.reveal(), pepper, chance).await?
+        }
+    };
+    let engine = Arc::new(engine);
     log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let chance = Arc::new(SystemChance);
     let identity = Arc::new(Identity::new(Arc::clone(&engine), chance, operations::scopes()));
     let provided = local::provide(&key_file, &engine, &identity).await;
     provided.map_err(|why| Error::KeyFile(key_file.clone(), why))?;
-    let listener = TcpListener::bind(wish.listen).await;
-    let listener = listener.map_err(|error| Error::Listen(wish.listen, error))?;
-    let address = listener.local_addr().map_err(|error| Error::Listen(wish.listen, error))?;
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
-    let limits = Limits { fixtures: wish.fixtures, ..Limits::default() };
+    let (rates, behind_proxy) = (wish.rates, wish.behind_proxy);
+    let limits = Limits {
+        rates,
+        behind_proxy,
+        connections_max: connections_max(),
+        fixtures: wish.fixtures,
+        ..Limits::default()
+    };
     let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
     let (stop, stopped) = watch::channel(false);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
     let noting = tokio::spawn(note_uses(Arc::clone(&identity)));
     let accepting = [
-        tokio::spawn(Arc::clone(&server).accept_tcp(listener)),
+        match &tls {
+            Some(tls) => tokio::spawn(Arc::clone(&server).accept_tls(listener, Arc::clone(tls))),
+            None => tokio::spawn(Arc::clone(&server).accept_tcp(listener)),
+        },
         tokio::spawn(Arc::clone(&server).accept_unix(unix)),
     ];
-    say_ready(wish.json, address, &path, &key_file);
+    say_ready(wish, address, &path, &key_file);
     tokio::select! {
-        () = signals.next() => {}
-        why = server.store_stopped() => {
-            tracing::error!(%why, "the store has stopped");
-            eprintln!("baton: the store has stopped: {why}");
-            // Nothing can be finished any more. What was answered is on disk; the socket is left
-            // over, as after a crash.
-            std::process::exit(i32::from(DISK));
-        }
+        () = signals.stop(tls.as_deref()) => {}
+        why = server.store_stopped() => give_up(&format!("the store has stopped: {why}")),
+        () = home::is_gone(&wish.folder) => give_up(&format!(
+            "{} was moved or removed while it was in use",
+            wish.folder.display()
+        )),
     }
     tracing::info!("stopping");
     let way_out = async {
@@ -179,11 +225,19 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     };
     let all = tokio::select! {
         all = way_out => all,
-        () = signals.next() => std::process::exit(i32::from(CUT_SHORT)),
+        () = signals.stop(None) => std::process::exit(i32::from(CUT_SHORT)),
         () = sleep(WAY_OUT_MAX) => std::process::exit(i32::from(CUT_SHORT)),
     };
     drop((server, bound, identity));
     Ok(close(engine, all).await)
+}
+
+/// Ends at once. Nothing can be finished any more; what was answered is on disk, and the socket is
+/// left over, as after a crash.
+fn give_up(why: &str) -> ! {
+    tracing::error!(%why, "giving up");
+    eprintln!("baton: {why}");
+    std::process::exit(i32::from(DISK));
 }
 
 /// Notes now and then which keys were used.
@@ -216,9 +270,10 @@ async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
     ExitCode::from(CUT_SHORT)
 }
 
-fn say_ready(as_json: bool, address: SocketAddr, socket: &Path, key_file: &Path) {
-    let url = format!("http://{address}");
-    if as_json {
+fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) {
+    let scheme = if wish.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
+    if wish.json {
         let socket = socket.display().to_string();
         let key_file = key_file.display().to_string();
         println!(

@@ -16,8 +16,8 @@ use super::url;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(BTreeSet<String>);
 
-/// The port that a URL need not name.
-const PLAIN_PORT: u16 = 80;
+/// The ports that a URL need not name, without TLS and with it.
+const PLAIN_PORTS: [u16; 2] = [80, 443];
 
 impl Hosts {
     /// The names of a loopback address, and those that the operator gave.
@@ -27,7 +27,7 @@ impl Hosts {
         if let Some(address) = address.filter(|address| address.ip().is_loopback()) {
             for name in ["localhost", "127.0.0.1", "[::1]"] {
                 names.insert(format!("{name}:{}", address.port()));
-                if address.port() == PLAIN_PORT {
+                if PLAIN_PORTS.contains(&address.port()) {
                     names.insert(name.to_owned());
                 }
             }

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::rates::Rates;
 use crate::call::Patience;
 
 /// Bytes of a request body: artifacts go another way.
@@ -48,10 +51,17 @@ pub struct Limits {
     pub idle: Duration,
     /// For the socket to take in something, once it has stopped.
     pub write: Duration,
+    /// For an answer that may wait, once its caller has closed its side: it is most likely gone, and
+    /// must not be handed anything; if not, what can be said at once is still said.
+    pub hung_up: Duration,
     /// Connections at once, over TCP and over the unix socket each.
     pub connections_max: usize,
     /// Requests and streams of one key at once.
     pub per_key_max: usize,
+    /// How often somebody may ask. Without limit here: `serve` sets them.
+    pub rates: Rates,
+    /// Whether callers come through a proxy, which says where from.
+    pub behind_proxy: bool,
     /// Between two comments in a stream where nothing happens.
     pub comment: Duration,
     /// At least so long between two looks of one stream, so that a busy store is not read once
@@ -77,6 +87,31 @@ impl Limits {
     }
 }
 
+/// Descriptors that a server needs besides its connections: the database, its log and its readers,
+/// the listeners, the runtime.
+const FILES_RESERVED: u64 = 48;
+/// Connections that are tried for however few descriptors there are.
+const CONNECTIONS_MIN: u64 = 8;
+/// Descriptors that are asked for: enough for both listeners at their bounds.
+const FILES_WANTED: u64 = 4_096;
+
+/// Asks for as many descriptors as a busy server needs, and says for how many connections at each
+/// listener those that it got suffice: whoever fills the port must leave some for the socket.
+#[must_use]
+pub fn connections_max() -> usize {
+    let had = getrlimit(Resource::Nofile);
+    let most = had.maximum.unwrap_or(FILES_WANTED).min(FILES_WANTED);
+    let wanted = Rlimit { current: Some(most), maximum: had.maximum };
+    let files = match had.current {
+        Some(current) if current < most && setrlimit(Resource::Nofile, wanted).is_ok() => most,
+        Some(current) => current,
+        None => FILES_WANTED,
+    };
+    let each = files.saturating_sub(FILES_RESERVED) / 2;
+    let usual = Limits::default().connections_max;
+    usual.min(usize::try_from(each.max(CONNECTIONS_MIN)).unwrap_or(usual))
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -86,8 +121,11 @@ impl Default for Limits {
             waiting: Duration::from_secs(65),
             idle: Duration::from_secs(75),
             write: Duration::from_secs(30),
+            hung_up: Duration::from_millis(50),
             connections_max: 1_024,
             per_key_max: 64,
+            rates: Rates::default(),
+            behind_proxy: false,
             comment: Duration::from_secs(15),
             gather: Duration::from_millis(20),
             slow: Duration::from_secs(30),

@@ -1,5 +1,7 @@
 //! One request, from its head to its answer.
 
+use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use baton_domain::Refusal;
@@ -12,17 +14,20 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value};
+use tokio::time::sleep;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
-use crate::operation::{About, Entry, Reply};
+use crate::mcp::http::Guest;
+use crate::operation::{Declaration, Entry, Reply};
 use crate::problem::Problem;
-use crate::shape::Shape;
+use crate::shape::{Position, Shape};
 use crate::surface;
+use crate::tokens::Pass;
 
 use super::answer::{self, Sent};
-use super::connection::Connection;
+use super::connection::{Busy, Connection};
 use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
@@ -30,6 +35,8 @@ use super::route::{self, Found, Page};
 use super::{Peer, Server, arguments, json, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CLIENT: HeaderName = HeaderName::from_static("baton-client");
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EVENT_STREAM: &str = "text/event-stream";
 /// What a key must allow to read figures: the same as to read how the server is.
@@ -39,10 +46,9 @@ const FIGURES: Scope = Scope::of("health", Level::Read);
 pub async fn answer(
     server: &Arc<Server>,
     peer: Peer,
-    connection: &Arc<Connection>,
+    (connection, busy): (&Arc<Connection>, Busy),
     request: Request<Incoming>,
 ) -> Response<Sent> {
-    let busy = connection.busy();
     let (head, body) = request.into_parts();
     let answered = Answering { server, peer, connection, head: &head }.answer(body).await;
     let (response, seat) = answered.unwrap_or_else(|problem| {
@@ -64,6 +70,7 @@ type Answered = (Response<Sent>, Option<Seat>);
 impl Answering<'_> {
     async fn answer(&self, body: Incoming) -> Result<Answered, Problem> {
         guard::pass(self.head, self.server.hosts(self.peer))?;
+        self.server.gauge().address(self.address(), self.server.engine().now())?;
         match route::find(self.server.table(), &self.head.method, self.head.uri.path()) {
             Found::Operation(entry, path) => self.operation(entry, path, body).await,
             Found::Page(page) => Ok((self.page(page).await?, None)),
@@ -89,7 +96,7 @@ impl Answering<'_> {
             }
             Page::OpenApi => {
                 self.session().await?;
-                Ok(answer::json(StatusCode::OK, &surface::openapi()))
+                Ok(answer::json(StatusCode::OK, surface::openapi()))
             }
             Page::Metrics => {
                 let session = self.session().await?;
@@ -116,7 +123,9 @@ impl Answering<'_> {
         let key = session.caller.key.as_ref();
         let seat = key.map(|key| self.server.seat(key)).transpose()?;
         let (bytes, message) = if self.head.method == Method::POST {
-            let bytes = arguments::bytes(&self.head.headers, body, self.server.limits()).await?;
+            let bytes =
+                arguments::bytes(&self.head.headers, body, self.server.limits(), self.connection)
+                    .await?;
             match json::read(&bytes) {
                 Ok(message) => (bytes, message),
                 Err(problem) if problem.code() == "malformed" => {
@@ -128,8 +137,8 @@ impl Answering<'_> {
             arguments::no_body(&body)?;
             (Bytes::new(), Value::Null)
         };
-        let endpoint = self.server.endpoint();
-        let response = endpoint.answer(&session.caller, self.head, bytes, &message).await?;
+        let guest = Guest { caller: session.caller.clone(), pass: self.pass(&session.caller)? };
+        let response = self.server.endpoint().answer(guest, self.head, bytes, &message).await?;
         let over = async move {
             session.over().await;
         };
@@ -147,7 +156,7 @@ impl Answering<'_> {
         let seat = key.map(|key| self.server.seat(key)).transpose()?;
         let headers = &self.head.headers;
         let given = if entry.about.changes() {
-            arguments::body(headers, body, self.server.limits()).await?
+            arguments::body(headers, body, self.server.limits(), self.connection).await?
         } else {
             arguments::no_body(&body)?;
             Map::new()
@@ -158,7 +167,7 @@ impl Answering<'_> {
             entry,
             envelope: self.envelope(&session.caller, &entry.about)?,
             caller: session.caller.clone(),
-            origin: self.peer.origin(),
+            origin: self.peer.origin(once(headers, &CLIENT)?),
         };
         if !entry.about.changes() && wants_stream(headers)? && entry.is_followed() {
             let last_seen = once(headers, &LAST_EVENT_ID)?;
@@ -169,8 +178,29 @@ impl Answering<'_> {
             return Ok((answer::handed_over(), None));
         }
         let patience = self.server.limits().patience();
-        let reply = patience.within(entry, session.over(), asking.perform(arguments)).await?;
+        let ends = (session.over(), self.hung_up(waits(entry, &arguments)));
+        let reply = patience.within(entry.patience(), ends, asking.perform(arguments)).await?;
         Ok((answer::reply(&entry.about, reply), seat))
+    }
+
+    /// Waits until an answer is of no use any more. An end that is all the caller had to say is
+    /// none; but whoever is to wait, and hears nothing more of its caller, waits for nobody.
+    async fn hung_up(&self, waits: bool) {
+        if !waits {
+            return pending().await;
+        }
+        self.connection.ended().await;
+        sleep(self.server.limits().hung_up).await;
+    }
+
+    /// Where the caller is, as far as anybody knows: a proxy puts that last.
+    fn address(&self) -> Option<IpAddr> {
+        let Peer::Tcp(address) = self.peer else { return None };
+        if !self.server.limits().behind_proxy {
+            return Some(address);
+        }
+        let told = self.head.headers.get_all(FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+        told.rsplit(',').next()?.trim().parse().ok()
     }
 
     /// Who asks.
@@ -189,20 +219,44 @@ impl Answering<'_> {
                 return Err(Problem::new("unauthenticated", detail));
             }
         };
-        Session::open(self.server.identity(), bearer).await
+        let (identity, gauge) = (self.server.identity(), self.server.gauge());
+        let (from, now) = (self.address(), self.server.engine().now());
+        // Neighbours of whoever fails are let in by the keys that they were let in by before.
+        if let Err(problem) = gauge.may_try(from, now)
+            && !identity.is_known(bearer)
+        {
+            return Err(problem);
+        }
+        let opened = Session::open(identity, bearer).await;
+        if opened.as_ref().is_err_and(|problem| problem.code() == "unauthenticated") {
+            gauge.failed(from, now);
+        }
+        opened
     }
 
-    fn envelope(&self, caller: &Caller, about: &About) -> Result<Envelope, Problem> {
+    fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
         let mut envelope = arguments::envelope(&self.head.headers)?;
         // What is missing is told before what is proved.
         envelope.check_key(about)?;
-        if let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? {
-            let pass = self.server.engine().keyring().verify(token, &caller.tenant);
-            // One answer for a forged token and for one that is over.
-            envelope.pass = Some(pass.map_err(|_| Problem::from(Refusal::LeaseLost))?);
-        }
+        envelope.pass = self.pass(caller)?;
         Ok(envelope)
     }
+
+    /// The attempt that the caller is, if it shows a claim token.
+    fn pass(&self, caller: &Caller) -> Result<Option<Pass>, Problem> {
+        let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? else {
+            return Ok(None);
+        };
+        let pass = self.server.engine().keyring().verify(token, &caller.tenant);
+        // One answer for a forged token and for one that is over.
+        pass.map(Some).map_err(|_| Refusal::LeaseLost.into())
+    }
+}
+
+/// Whether the answer waits for something to happen.
+fn waits(entry: &Entry, arguments: &Value) -> bool {
+    let may_wait = entry.arguments.field("wait").is_some();
+    may_wait && (!entry.about.changes() || arguments.get("wait").is_some())
 }
 
 fn wants_stream(headers: &HeaderMap) -> Result<bool, Problem> {
@@ -233,6 +287,14 @@ impl Asking {
     /// Begins to listen for changes of what it would answer.
     pub fn listen(&self) -> Result<Listener, Problem> {
         Ok(self.identity.engine().changes().listen(&self.caller.tenant)?)
+    }
+
+    /// Whether there may be something after this place.
+    pub async fn has_moved(&self, after: &Value) -> Result<bool, Problem> {
+        let Some(Ok(place)) = after.as_str().map(str::parse::<Position>) else { return Ok(true) };
+        let engine = self.identity.engine();
+        let head = engine.head_lately(&self.caller.tenant).await?;
+        Ok(place.0.incarnation != engine.incarnation() || place.0.position < head)
     }
 
     /// Now, on the clock of the server.

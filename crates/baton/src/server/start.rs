@@ -4,11 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use baton_store::postgres;
 use baton_store::sqlite::OpenError;
 
+use crate::surroundings::Database;
 use crate::{home, tokens};
 
-use super::socket;
+use super::{Rates, socket, tls};
 
 /// Something went wrong that has no number of its own.
 const FAILED: u8 = 1;
@@ -26,12 +28,20 @@ const BUSY: u8 = 75;
 pub struct Wish {
     /// The data folder.
     pub folder: PathBuf,
+    /// A database elsewhere; in the data folder if none is named.
+    pub database: Option<Database>,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where to listen on this machine; in the data folder if nobody says.
     pub socket: Option<PathBuf>,
     /// Whether somebody in front encrypts.
     pub behind_proxy: bool,
+    /// The files of certificate and key, if it encrypts itself.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// How often somebody may ask.
+    pub rates: Rates,
+    /// Whether to stop when standard input ends.
+    pub with_stdin: bool,
     /// Names under which it is asked for besides those of this machine.
     pub hosts: Vec<String>,
     /// Whether to say in JSON that it is ready.
@@ -45,8 +55,9 @@ pub struct Wish {
 pub enum Error {
     /// Anybody on the network could listen in.
     #[error(
-        "{0} can be reached from other machines, and keys would cross the network unencrypted: put \
-         a proxy that speaks TLS in front and say --behind-proxy, or listen at 127.0.0.1"
+        "{0} can be reached from other machines, and keys would cross the network unencrypted: give \
+         it a certificate by --tls-cert FILE --tls-key FILE, put a proxy that speaks TLS in front \
+         and say --behind-proxy, or listen at 127.0.0.1"
     )]
     Exposed(SocketAddr),
     /// Nobody can tell which requests are meant for it.
@@ -57,6 +68,12 @@ pub enum Error {
     /// A name that is none.
     #[error("--host takes a name as it stands in a URL, with its port if it has one, not `{0}`")]
     NotAHost(String),
+    /// Two ways to be encrypted.
+    #[error("--behind-proxy says that a proxy encrypts: leave it out, or --tls-cert and --tls-key")]
+    Twice,
+    /// Certificate or key are not to be used.
+    #[error("no TLS: {0}")]
+    Tls(#[from] tls::Error),
     /// The folder is not to be used.
     #[error(transparent)]
     Home(#[from] home::Error),
@@ -66,6 +83,9 @@ pub enum Error {
     /// The address is not to be had.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    /// Somebody else has the address.
+    #[error("somebody listens at {0} already: stop it, or choose another by --listen ADDR")]
+    Taken(SocketAddr),
     /// The key of the local user is not to be had.
     #[error("the key file {0}: {1}")]
     KeyFile(PathBuf, String),
@@ -84,10 +104,13 @@ impl Wish {
                 return Err(Error::NotAHost(host.clone()));
             }
         }
+        if self.behind_proxy && self.tls.is_some() {
+            return Err(Error::Twice);
+        }
         if self.listen.ip().is_loopback() {
             return Ok(());
         }
-        if !self.behind_proxy {
+        if !self.behind_proxy && self.tls.is_none() {
             return Err(Error::Exposed(self.listen));
         }
         if self.hosts.is_empty() {
@@ -98,11 +121,21 @@ impl Wish {
 }
 
 impl Error {
+    /// Why an address is not to be had.
+    pub fn listen(address: SocketAddr, error: io::Error) -> Self {
+        let taken = error.kind() == io::ErrorKind::AddrInUse;
+        if taken { Self::Taken(address) } else { Self::Listen(address, error) }
+    }
+
     /// What the program exits with.
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
-            Self::Exposed(_) | Self::Nameless(_) | Self::NotAHost(_) => USAGE,
+            Self::Exposed(_)
+            | Self::Nameless(_)
+            | Self::NotAHost(_)
+            | Self::Twice
+            | Self::Tls(_) => USAGE,
             Self::Home(home::Error::Store(error)) => match error {
                 OpenError::InUse(_) => BUSY,
                 OpenError::NotOurs(_)
@@ -113,6 +146,22 @@ impl Error {
                 | OpenError::WrongPepper
                 | OpenError::Migration(..) => DATA,
                 OpenError::Backup(..) | OpenError::Io(..) => DISK,
+            },
+            Self::Home(home::Error::Database(error)) => match error {
+                postgres::OpenError::Address(_)
+                | postgres::OpenError::NoTls
+                | postgres::OpenError::Password
+                | postgres::OpenError::NoDatabase
+                | postgres::OpenError::NoRole => USAGE,
+                postgres::OpenError::Unreachable(_) | postgres::OpenError::Standby => BUSY,
+                postgres::OpenError::TooOld(_)
+                | postgres::OpenError::Careless(_)
+                | postgres::OpenError::Encoding(_)
+                | postgres::OpenError::NotBaton
+                | postgres::OpenError::Newer { .. }
+                | postgres::OpenError::WrongPepper
+                | postgres::OpenError::Damaged(_)
+                | postgres::OpenError::Migration(..) => DATA,
             },
             Self::Home(home::Error::Secrets(error)) => match error {
                 tokens::Error::TooOpen { .. }
@@ -127,7 +176,7 @@ impl Error {
                 | socket::Error::TooLong(_) => USAGE,
                 socket::Error::Io(..) => DISK,
             },
-            Self::Listen(_, error) if error.kind() == io::ErrorKind::AddrInUse => BUSY,
+            Self::Taken(_) => BUSY,
             Self::KeyFile(..) => DATA,
             Self::Listen(..) | Self::Signals(_) => FAILED,
         }

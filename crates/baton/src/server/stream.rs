@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::changes::Listener;
 use crate::operation::Reply;
 use crate::problem::Problem;
-use crate::shape::Shape;
+use crate::shape::{Shape, Violation};
 
 use super::answer;
 use super::crowd::Seat;
@@ -37,6 +37,10 @@ pub async fn follow(
     (session, seat): (Session, Option<Seat>),
     limits: Limits,
 ) -> Result<Reader, Problem> {
+    if arguments["newest"] == true {
+        let rule = "must not be given: a stream goes on from what is told last".to_owned();
+        return Err(Problem::invalid(vec![Violation { field: "newest".to_owned(), rule }]));
+    }
     if let Some(last_seen) = last_seen {
         arguments["after"] = last_seen.into();
     }
@@ -106,6 +110,10 @@ impl Written {
                 Ok(0) | Err(_) => return false,
                 Ok(count) => self.count += count,
             }
+        }
+        // What TLS has taken in need not be on its way yet.
+        if socket.flush().await.is_err() {
+            return false;
         }
         *self = Self::default();
         true
@@ -178,7 +186,8 @@ impl Feeder {
     }
 
     /// Waits for a reason to look again. Where nothing happens, it says now and then that somebody
-    /// is here, and looks then, too: a ring may be lost, and other servers do not ring here.
+    /// is here, and asks then, too, whether there is more: a ring may be lost, and other servers do
+    /// not ring here. All who ask within a second share one look.
     async fn wait<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         socket: &mut S,
@@ -186,20 +195,24 @@ impl Feeder {
         listener: &mut Listener,
         mut comment: Pin<&mut tokio::time::Sleep>,
     ) -> Result<(), Option<Problem>> {
-        tokio::select! {
-            biased;
-            () = is_gone(socket) => Err(None),
-            rung = listener.rung() => {
-                rung.map_err(|error| Some(error.into()))?;
-                // More may come at once: one look for all of it.
-                sleep(self.limits.gather).await;
-                Ok(())
+        loop {
+            tokio::select! {
+                biased;
+                () = is_gone(socket) => return Err(None),
+                rung = listener.rung() => {
+                    rung.map_err(|error| Some(error.into()))?;
+                    // More may come at once: one look for all of it.
+                    sleep(self.limits.gather).await;
+                    return Ok(());
+                }
+                () = &mut comment => {
+                    *written = Written::of(COMMENT);
+                    self.write(socket, written).await?;
+                    comment.set(sleep(self.limits.comment));
+                }
             }
-            () = &mut comment => {
-                *written = Written::of(COMMENT);
-                self.write(socket, written).await?;
-                comment.set(sleep(self.limits.comment));
-                Ok(())
+            if self.asking.has_moved(&self.told).await.map_err(Some)? {
+                return Ok(());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Record, Shape};
+use super::{Form, Record, Shape};
 
 /// How many violations one answer tells; the rest is counted by nobody, the first ones are enough.
 const VIOLATIONS_MAX: usize = 20;
@@ -36,8 +36,8 @@ impl Found {
 
     fn look(&mut self, at: &str, value: &Value, shape: &Shape) {
         match shape {
-            Shape::Text { bytes_max, .. } => self.text(at, value, *bytes_max),
-            Shape::Number { min, max } => match value.as_u64() {
+            Shape::Text { bytes_max, form } => self.text(at, value, *bytes_max, form.as_ref()),
+            Shape::Number { min, max, .. } => match value.as_u64() {
                 Some(number) if (*min..=*max).contains(&number) => {}
                 Some(_) | None => {
                     self.add(at, format!("must be a whole number from {min} to {max}"));
@@ -47,7 +47,8 @@ impl Found {
             Shape::Choice(words) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
                 self.add(at, format!("must be one of {}", words.join(", ")));
             }
-            Shape::Flag | Shape::Choice(_) | Shape::Json => {}
+            Shape::Tagged { .. } if !value.is_object() => self.add(at, "must be an object"),
+            Shape::Flag | Shape::Choice(_) | Shape::Tagged { .. } | Shape::Json => {}
             Shape::List { of, count_max } => match value.as_array() {
                 None => self.add(at, "must be a list"),
                 Some(list) if list.len() > *count_max => {
@@ -59,7 +60,7 @@ impl Found {
                     }
                 }
             },
-            Shape::Map { of, count_max } => match value.as_object() {
+            Shape::Map { of, count_max, .. } => match value.as_object() {
                 None => self.add(at, "must be an object"),
                 Some(map) if map.len() > *count_max => {
                     self.add(at, format!("must have at most {count_max} entries"));
@@ -74,12 +75,15 @@ impl Found {
         }
     }
 
-    fn text(&mut self, at: &str, value: &Value, bytes_max: usize) {
+    fn text(&mut self, at: &str, value: &Value, bytes_max: usize, form: Option<&Form>) {
         match value.as_str() {
             None => self.add(at, "must be a text"),
             Some(text) if text.trim().is_empty() => self.add(at, "must not be blank"),
             Some(text) if text.len() > bytes_max => {
                 self.add(at, format!("must be at most {bytes_max} bytes, is {}", text.len()));
+            }
+            Some(text) if form == Some(&Form::LINE) && text.contains(['\n', '\t']) => {
+                self.add(at, "must be one line: no newline and no tab");
             }
             Some(_) => {}
         }

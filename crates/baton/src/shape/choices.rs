@@ -4,7 +4,8 @@ use baton_domain::command::Clear;
 use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Certainty, Death, Mark, Mode, Purpose, RunResult};
-use baton_domain::task::{Kind, Priority};
+use baton_domain::task::{Approval, Hold, Kind, Priority};
+use baton_domain::trail::Ended;
 use baton_domain::view::{Badge, Need};
 use baton_store::order::Kind as Caller;
 use baton_store::read::RunWord;
@@ -30,6 +31,37 @@ macro_rules! choices {
     )*};
 }
 
+/// Declares closed lists of words that are only for the wire, with how each is written.
+macro_rules! words {
+    ($(
+        $(#[doc = $doc:literal])*
+        pub enum $name:ident { $( $(#[doc = $word_doc:literal])* $variant:ident = $word:literal, )* }
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $( $(#[doc = $word_doc])* #[serde(rename = $word)] $variant, )*
+        }
+
+        impl crate::shape::Shaped for $name {
+            fn shape() -> crate::shape::Shape {
+                crate::shape::Shape::Choice(&[$($word),*])
+            }
+        }
+
+        impl crate::shape::choices::Word for $name {
+            fn word(&self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word, )*
+                }
+            }
+        }
+    )*};
+}
+
+pub(crate) use words;
+
 /// Something that is written as one word.
 pub trait Word {
     /// The word.
@@ -47,6 +79,8 @@ choices! {
         Dependency = "dependency", Limit = "limit",
     }
     Clear { Body = "body", Assignee = "assignee", }
+    Approval { NotRequired = "not_required", Pending = "pending", Approved = "approved", }
+    Hold { Frozen = "frozen", Review = "review", }
     Caller {
         Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
     }
@@ -54,6 +88,11 @@ choices! {
     PassedBy { Server = "server", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
     RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
+    Ended {
+        Completed = "completed", Failed = "failed", Blocked = "blocked", Released = "released",
+        TimedOut = "timed_out", Lost = "lost", Cancelled = "cancelled",
+        EndedWithoutResult = "ended_without_result",
+    }
     Mode { Solo = "solo", Supervised = "supervised", }
     RunWord {
         Queued = "queued", Delayed = "delayed", Blocked = "blocked", Submitted = "submitted",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Field, Record, Shape};
+use super::{Field, Form, Record, Shape, Span};
 
 /// Records that are described once and referred to.
 pub type Definitions = BTreeMap<&'static str, Value>;
@@ -30,18 +30,42 @@ fn schema(shape: &Shape, named: &mut Option<Definitions>) -> Value {
         Shape::Text { bytes_max, form: None } => {
             json!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
         }
-        Shape::Text { bytes_max, form: Some(form) } => json!({
-            "type": "string", "maxLength": bytes_max, "pattern": form.pattern,
-            "examples": [form.example],
+        Shape::Text { bytes_max, form: Some(Form::LINE) } => json!({
+            "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": Form::LINE.pattern,
         }),
-        Shape::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Shape::Text { bytes_max, form: Some(form) } => {
+            let mut text = json!({
+                "type": "string", "maxLength": bytes_max, "pattern": form.pattern,
+                "examples": [form.example],
+            });
+            if let Some(longest) = form.longest {
+                // No keyword compares lengths of time.
+                text["x-maximum"] = json!(Span(longest).to_string());
+            }
+            if let Some(usual) = shape.usual() {
+                text["default"] = usual;
+            }
+            text
+        }
+        Shape::Number { min, max, usual } => {
+            let mut number = json!({ "type": "integer", "minimum": min, "maximum": max });
+            if let Some(usual) = usual {
+                number["default"] = json!(usual);
+            }
+            number
+        }
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Choice(words) => json!({ "type": "string", "enum": words }),
         Shape::List { of, count_max } => {
             json!({ "type": "array", "items": schema(of, named), "maxItems": count_max })
         }
-        Shape::Map { of, count_max } => json!({
-            "type": "object", "additionalProperties": schema(of, named), "maxProperties": count_max,
+        Shape::Map { names, of, count_max } => json!({
+            "type": "object", "propertyNames": schema(names, named),
+            "additionalProperties": schema(of, named), "maxProperties": count_max,
+        }),
+        Shape::Tagged { tag, words } => json!({
+            "type": "object", "required": [tag],
+            "properties": { *tag: { "type": "string", "enum": words } },
         }),
         Shape::Record(record) => self::record(record, named),
         Shape::Json => json!({}),

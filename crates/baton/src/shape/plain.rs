@@ -11,6 +11,7 @@ use baton_domain::ids::{
 };
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
+use baton_domain::scope::Scope;
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::Cursor;
@@ -26,7 +27,7 @@ use super::{Form, Shape, Shaped};
 const COUNT_MAX: usize = 500;
 
 fn formed(bytes_max: usize, pattern: &'static str, example: &'static str) -> Shape {
-    Shape::Text { bytes_max, form: Some(Form { pattern, example }) }
+    Shape::Text { bytes_max, form: Some(Form { pattern, example, longest: None, usual: None }) }
 }
 
 impl<const MAX: usize> Shaped for Text<MAX> {
@@ -65,9 +66,10 @@ impl<T: Shaped> Shaped for BTreeSet<T> {
     }
 }
 
-impl<K, T: Shaped> Shaped for BTreeMap<K, T> {
+impl<K: Shaped, T: Shaped> Shaped for BTreeMap<K, T> {
     fn shape() -> Shape {
-        Shape::Map { of: Box::new(T::shape()), count_max: COUNT_MAX }
+        let names = Box::new(K::shape());
+        Shape::Map { names, of: Box::new(T::shape()), count_max: COUNT_MAX }
     }
 }
 
@@ -87,7 +89,7 @@ macro_rules! numbers {
     ($($type:ty = $max:expr;)*) => {$(
         impl Shaped for $type {
             fn shape() -> Shape {
-                Shape::Number { min: 0, max: $max }
+                Shape::Number { min: 0, max: $max, usual: None }
             }
         }
     )*};
@@ -142,11 +144,14 @@ ids! {
     RunRef = 25, "^(R-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}|T-[1-9][0-9]{0,11}|mine)$", "R-128.2";
     Digest = 64, "^[0-9a-f]{64}$",
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)$", "2026-11-15T09:30:00Z";
+    When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$", "2026-11-15T09:30:00Z";
     Span = 40, "^[0-9]+ *(ms|s|m|h|d)( *[0-9]+ *(ms|s|m|h))*$", "5m";
     PoolRef = 106,
         "^(scheduler|(project|holder|account) [a-z0-9._:/@-]+|(stage|key) [a-z0-9._:/@-]+ [a-z0-9._:/@-]+|(tree|budget) T-[1-9][0-9]{0,11})$",
         "stage shop coding";
+    Scope = 30, "^[a-z_]{1,24}:(read|work|write|force|admin)$", "run:work";
+    ScopeWord = 30, "^(read|agent|worker|all|[a-z_]{1,24}:(read|work|write|force|admin))$",
+        "run:work";
     Position = 40, "^[0-9a-f]{1,16}-[0-9]{1,19}$", "5f3a-128";
 }
 
@@ -196,12 +201,25 @@ impl FromStr for When {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let instant: Result<jiff::Timestamp, _> = text.parse();
-        instant.map(|instant| Self(Timestamp(instant.as_millisecond()))).map_err(|_| {
-            let rule = "must be a time like 2026-11-15T09:30:00Z";
+        let instant: Option<jiff::Timestamp> = text.parse().ok().filter(|_| has_zone(text));
+        instant.map(|instant| Self(Timestamp(instant.as_millisecond()))).ok_or_else(|| {
+            let rule = "must be a time with its zone, like 2026-11-15T09:30:00Z or …+01:00";
             Refusal::Invalid { field: "time".into(), rule: rule.into() }
         })
     }
+}
+
+/// Whether a time ends in a zone that there is: `Z`, or up to a day away from it.
+fn has_zone(text: &str) -> bool {
+    let offset = |text: &str| {
+        let (_, digits) = text.split_at_checked(text.len().checked_sub(6)?)?;
+        let (hours, minutes) = digits.strip_prefix(['+', '-'])?.split_once(':')?;
+        let within = |digits: &str, below: u8| {
+            digits.len() == 2 && digits.parse::<u8>().is_ok_and(|number| number < below)
+        };
+        Some(within(hours, 24) && within(minutes, 60))
+    };
+    text.ends_with('Z') || offset(text).unwrap_or(false)
 }
 
 impl fmt::Display for When {
@@ -296,6 +314,32 @@ impl fmt::Display for PoolRef {
     }
 }
 
+/// What a key is to allow: a scope, or the name of many of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ScopeWord(String);
+
+/// Names of many scopes.
+const PRESETS: [&str; 4] = ["read", "agent", "worker", "all"];
+
+impl FromStr for ScopeWord {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        if PRESETS.contains(&text) || text.parse::<Scope>().is_ok() {
+            return Ok(Self(text.to_owned()));
+        }
+        let rule = "must be read, agent, worker or all, or look like run:work";
+        Err(Refusal::Invalid { field: "scopes".into(), rule: rule.into() })
+    }
+}
+
+impl fmt::Display for ScopeWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// How many rows one page of a list may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -314,7 +358,7 @@ impl PageSize {
 
 impl Shaped for PageSize {
     fn shape() -> Shape {
-        Shape::Number { min: 1, max: PAGE_MAX as u64 }
+        Shape::Number { min: 1, max: PAGE_MAX as u64, usual: Some(Self::USUAL as u64) }
     }
 }
 
@@ -336,4 +380,4 @@ macro_rules! written_as_text {
     )*};
 }
 
-written_as_text!(RunRef, When, Span, Position, PoolRef);
+written_as_text!(RunRef, When, Span, Position, PoolRef, ScopeWord);

@@ -1,11 +1,12 @@
 //! Records are written once: as a struct whose sentences are its documentation everywhere.
 
-/// Declares structs that go over the wire, with their shapes.
+/// Declares structs that go over the wire, with their shapes. A field may have a bound of its own:
+/// `#[at_most(LABELS_MAX)]`, say what counts without it: `#[usual(5)]`, and be `#[is_line(true)]`.
 macro_rules! record {
     ($(
         $(#[doc = $doc:literal])*
         pub struct $name:ident {
-            $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )*
+            $( $(#[doc = $field_doc:literal])* $(#[at_most($most:expr)])? $(#[usual($usual:expr)])? $(#[is_line($line:literal)])? $field:ident: $type:ty, )*
         }
     )*) => {$(
         $(#[doc = $doc])*
@@ -28,7 +29,7 @@ macro_rules! record {
                         crate::shape::Field {
                             name: stringify!($field),
                             doc: concat!($($field_doc),*).trim().to_owned(),
-                            shape: <$type as crate::shape::Shaped>::shape(),
+                            shape: <$type as crate::shape::Shaped>::shape()$(.at_most($most as u64))?$(.usually($usual as u64))?$(.in_one_line($line))?,
                             required: !<$type as crate::shape::Shaped>::OPTIONAL,
                         },
                     )*],

@@ -56,6 +56,11 @@ fn times_and_lengths_are_read_as_they_are_written() {
     assert_eq!("2d".parse::<Span>().expect("days are hours").to_string(), "48h");
     let when: When = "2026-11-15T09:30:00Z".parse().expect("it is a time");
     assert_eq!(when.to_string(), "2026-11-15T09:30:00.000Z");
+    for text in ["2026-11-15T09:30:00+25:00", "2026-11-15T09:30:00-01:60", "2026-11-15T09:30:00"] {
+        assert!(text.parse::<When>().is_err(), "{text}");
+    }
+    let east: When = "2026-11-15T10:30:00+01:00".parse().expect("it has a zone");
+    assert_eq!(east, when);
     assert!("yesterday".parse::<When>().is_err() && "5 apples".parse::<Span>().is_err());
 }
 
@@ -73,4 +78,18 @@ fn a_run_is_named_by_itself_its_task_or_a_token() {
         assert_eq!(text.parse::<RunRef>().expect("it names a run").to_string(), text);
     }
     assert!("r-1".parse::<RunRef>().is_err());
+}
+
+#[test]
+fn bounds_defaults_and_lines_are_told_and_kept() {
+    let shape = <Vec<String> as Shaped>::shape().at_most(2);
+    assert_eq!(check(&json!(["a", "b", "c"]), &shape)[0].rule, "must have at most 2 entries");
+    assert_eq!(inline(&shape)["maxItems"], 2);
+    let span = Span::shape().at_most(60_000).usually(5_000);
+    let schema = inline(&span);
+    assert_eq!((&schema["x-maximum"], &schema["default"]), (&json!("1m"), &json!("5s")));
+    let title = String::shape().in_one_line(true);
+    let rule = "must be one line: no newline and no tab";
+    assert_eq!(check(&json!("two\nlines"), &title)[0].rule, rule);
+    assert!(check(&json!("one line"), &title).is_empty());
 }

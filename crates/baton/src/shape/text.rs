@@ -24,9 +24,11 @@ impl Shape {
             Self::Text { .. } | Self::Choice(_) => json!(text),
             Self::Number { .. } => text.parse::<u64>().map_or_else(|_| json!(text), Value::from),
             Self::Flag => text.parse::<bool>().map_or_else(|_| json!(text), Value::from),
-            Self::List { .. } | Self::Map { .. } | Self::Record(_) | Self::Json => {
-                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-            }
+            Self::List { .. }
+            | Self::Map { .. }
+            | Self::Record(_)
+            | Self::Tagged { .. }
+            | Self::Json => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         }
     }
 }

@@ -1,19 +1,27 @@
 //! `openapi.json`: OpenAPI 3.1 from the table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::operation::{Entry, Level, Method, REDACTED};
+use crate::operation::{Entry, Method, REDACTED};
 use crate::operations;
 use crate::problem::CODES;
 use crate::shape::{Definitions, Field, Position, Shape, Shaped, When, inline, referring};
 
 use super::{HANDWRITTEN, Needs, Route, secrets_of};
 
+/// The description of REST for programs; the table does not change while the program runs.
+static OPENAPI: LazyLock<Value> = LazyLock::new(described);
+
 /// The description of REST for programs.
 #[must_use]
-pub fn openapi() -> Value {
+pub fn openapi() -> &'static Value {
+    &OPENAPI
+}
+
+fn described() -> Value {
     let mut schemas = Definitions::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut answers = Map::new();
@@ -75,7 +83,7 @@ fn operation(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String,
         "operationId": about.name(),
         "tags": [about.noun],
         "summary": about.summary,
-        "description": format!("Needs the scope `{}`. For: {}.", about.scope(), about.speaker.word()),
+        "description": format!("Needs {}. For: {}.", about.needs(), about.audience.word()),
         "parameters": parameters,
         "responses": responses,
         "x-hints": about.hints.words(),
@@ -100,11 +108,10 @@ fn parameter(place: &str, field: &Field) -> Value {
 /// What a request carries beside its arguments.
 fn headers(entry: &Entry) -> Vec<Value> {
     let about = &entry.about;
-    let by_holder = about.level == Level::Work;
     let wanted = [
-        (about.changes() && about.verb != "heartbeat", "IdempotencyKey"),
+        (about.takes_request_key(), "IdempotencyKey"),
         (about.takes_version(), "IfMatch"),
-        (by_holder, "ClaimToken"),
+        (about.takes_token(), "ClaimToken"),
         (entry.is_followed(), "LastEventId"),
     ];
     let wanted = wanted.into_iter().filter(|(is, _)| *is);
@@ -146,7 +153,11 @@ fn answer(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String, Va
         add("as_of", as_of, inline(&Position::shape()));
         add("at", "When it was carried out.", inline(&When::shape()));
         let redacted = "How many secrets were masked in what was asked, if any.";
-        add(REDACTED, redacted, inline(&Shape::Number { min: 1, max: u64::from(u32::MAX) }));
+        add(
+            REDACTED,
+            redacted,
+            inline(&Shape::Number { min: 1, max: u64::from(u32::MAX), usual: None }),
+        );
         for (field, doc) in secrets_of(record.name) {
             add(field, doc, json!({ "type": "string" }));
         }
@@ -245,7 +256,8 @@ fn problem() -> Value {
         "description": "Why a request was not carried out.",
         "required": ["type", "title", "status", "code", "detail", "certainty", "retryable"],
         "properties": {
-            "type": text(), "title": text(), "status": { "type": "integer" }, "code": text(),
+            "type": text(), "title": text(), "status": { "type": "integer" },
+            "code": { "type": "string", "enum": CODES.iter().map(|code| code.word).collect::<Vec<_>>() },
             "detail": text(),
             "certainty": { "type": "string", "enum": ["did_not_happen", "happened", "unknown"] },
             "retryable": { "type": "boolean" },

@@ -84,8 +84,8 @@ pub fn listing() -> String {
             about.verb,
             about.method.word(),
             about.path,
-            about.scope(),
-            about.speaker.word(),
+            about.needs(),
+            about.audience.word(),
             about.summary
         ));
     }

@@ -17,7 +17,7 @@ fn the_surface_is_what_was_reviewed() {
 
 #[test]
 fn the_description_for_programs_is_what_was_reviewed() {
-    let pretty = serde_json::to_string_pretty(&openapi()).expect("it is JSON");
+    let pretty = serde_json::to_string_pretty(openapi()).expect("it is JSON");
     expect_file!["../../openapi.json"].assert_eq(&format!("{pretty}\n"));
 }
 
@@ -120,7 +120,7 @@ fn check_doc(of: &str, field: &str, doc: &str) {
 fn every_reference_leads_somewhere() {
     let whole = openapi();
     let mut references = BTreeSet::new();
-    find_references(&whole, &mut references);
+    find_references(whole, &mut references);
     assert!(references.len() > 20, "there are few references");
     for reference in references {
         let place = reference.strip_prefix('#').expect("it is in this document");

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::aliases;
 use crate::operation::Entry;
 use crate::operations;
-use crate::shape::{Field, Record, Shape};
+use crate::shape::{Field, Form, Record, Shape, Span};
+use crate::{aliases, mcp};
 
-use super::{HANDWRITTEN, secrets_of};
+use super::{COMMANDS, HANDWRITTEN, secrets_of};
 
 /// How wide the names of fields are printed.
 const NAME_WIDTH: usize = 16;
@@ -33,9 +33,14 @@ pub fn text() -> String {
         let (path, kind, needs) = (route.path, route.kind, route.needs.words());
         line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
     }
+    tools(&mut page);
     page.push_str("\nEVERYDAY COMMANDS\n\n");
     for (typed, stands_for) in aliases::aliases() {
         line(&mut page, &format!("baton {typed}: {stands_for}"));
+    }
+    page.push_str("\nCOMMANDS BESIDE THE TABLE\n\n");
+    for (typed, summary) in COMMANDS {
+        line(&mut page, &format!("baton {typed}: {summary}"));
     }
     page.push_str("\nRECORDS\n");
     for record in records.values() {
@@ -48,6 +53,18 @@ pub fn text() -> String {
         }
     }
     page
+}
+
+/// What agents are offered over MCP. A star marks what a program should never hide.
+fn tools(page: &mut String) {
+    let (of_run, rest): (Vec<_>, Vec<_>) =
+        mcp::listing().into_iter().partition(|(_, of_run, _)| *of_run);
+    page.push_str("\nTOOLS OVER MCP: baton mcp and POST, GET, DELETE /mcp (any key)\n\n");
+    for (name, _, always) in of_run {
+        line(page, &format!("{name}{}", if always { "*" } else { "" }));
+    }
+    let rest: Vec<_> = rest.into_iter().map(|(name, ..)| name).collect();
+    line(page, &format!("with --toolset all, too: {}", rest.join(", ")));
 }
 
 fn line(page: &mut String, line: &str) {
@@ -69,10 +86,16 @@ fn operation(page: &mut String, entry: &Entry) {
         about.method.word(),
         about.path,
         about.success(),
-        about.scope(),
-        about.speaker.word(),
+        about.needs(),
+        about.audience.word(),
     )
     .expect("a text takes what it is given");
+    if entry.is_followed() {
+        line(
+            page,
+            "  followed as text/event-stream: the same, and then what happens next; Last-Event-ID goes on",
+        );
+    }
     for field in entry.arguments.fields() {
         line(page, &described(field));
     }
@@ -87,12 +110,24 @@ fn described(field: &Field) -> String {
 fn word(shape: &Shape) -> String {
     match shape {
         Shape::Text { bytes_max, form: None } => format!("text<={bytes_max}"),
-        Shape::Text { form: Some(form), .. } => format!("like {}", form.example),
-        Shape::Number { min, max } => format!("{min}..{max}"),
+        Shape::Text { bytes_max, form: Some(form) } if *form == Form::LINE => {
+            format!("line<={bytes_max}")
+        }
+        Shape::Text { form: Some(form), .. } => {
+            let longest = form.longest.map(|longest| format!("<={}", Span(longest)));
+            let usual = form.usual.map(|usual| format!(", else {}", Span(usual)));
+            let (longest, usual) = (longest.unwrap_or_default(), usual.unwrap_or_default());
+            format!("like {}{longest}{usual}", form.example)
+        }
+        Shape::Number { min, max, usual: None } => format!("{min}..{max}"),
+        Shape::Number { min, max, usual: Some(usual) } => format!("{min}..{max}, else {usual}"),
         Shape::Flag => "true|false".to_owned(),
         Shape::Choice(words) => words.join("|"),
         Shape::List { of, count_max } => format!("[{}]<={count_max}", word(of)),
-        Shape::Map { of, count_max } => format!("{{name: {}}}<={count_max}", word(of)),
+        Shape::Map { names, of, count_max } => {
+            format!("{{{}: {}}}<={count_max}", word(names), word(of))
+        }
+        Shape::Tagged { tag, words } => format!("{{{tag}: {}, …}}", words.join("|")),
         Shape::Record(record) => record.name.to_owned(),
         Shape::Json => "json".to_owned(),
     }
@@ -112,6 +147,7 @@ pub(super) fn collect(shape: &Shape, records: &mut BTreeMap<&'static str, Record
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
+        | Shape::Tagged { .. }
         | Shape::Json => {}
     }
 }

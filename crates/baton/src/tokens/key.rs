@@ -94,11 +94,19 @@ impl Keyring {
     }
 
     fn of_keys(&self, purpose: &[u8]) -> Hmac<Sha256> {
+        #[cfg(test)]
+        DIGESTS.set(DIGESTS.get() + 1);
         let mut mac = Hmac::<Sha256>::new_from_slice(self.secrets.pepper())
             .expect("an HMAC takes a key of any length");
         mac.update(purpose);
         mac
     }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// Digests that this thread has made: a test counts them.
+    pub(crate) static DIGESTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Mints the id of a key.

@@ -7,10 +7,24 @@ use baton_domain::contract::{Finding, Receipt};
 use baton_domain::deadline::Deadline;
 use baton_domain::history::{AttemptRecord, CheckpointRecord};
 use baton_domain::ids::{AttemptId, Digest, Label, LineId, PrincipalId, RunId, TaskId};
+use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::run::{Certainty, Death, Held, Mode, Outcome, Purpose};
-use baton_domain::text::{Cursor, Line, Reason, Summary};
+use baton_domain::text::{Code, Cursor, Line, Reason, Summary};
+use baton_domain::trail::Ended;
 
-use crate::shape::{When, record};
+use crate::shape::{When, record, words};
+
+words! {
+    /// What was found of a line of a contract.
+    pub enum FoundWord {
+        /// It is true.
+        Holds = "holds",
+        /// It is not.
+        Fails = "fails",
+        /// A person vouches for it.
+        Waived = "waived",
+    }
+}
 
 record! {
     /// One try of a run by one holder.
@@ -29,10 +43,10 @@ record! {
         claimed_at: When,
         /// When it ended; a live one has not.
         ended_at: Option<When>,
-        /// completed, failed, blocked, released, timed_out, lost, cancelled or ended_without_result.
-        outcome: Option<String>,
+        /// How it ended.
+        outcome: Option<Ended>,
         /// The stable word for why it failed.
-        code: Option<String>,
+        code: Option<Code>,
         /// What took too long.
         deadline: Option<Deadline>,
         /// What is known of its effects.
@@ -64,8 +78,10 @@ record! {
         /// Items failed by then.
         items_failed: u32,
         /// What shows it.
+        #[at_most(EVIDENCE_MAX)]
         evidence: Vec<EvidenceView>,
         /// The state of the work tree.
+        #[at_most(EVIDENCE_MAX)]
         git: BTreeMap<Label, Line>,
     }
 
@@ -85,8 +101,8 @@ record! {
         task: TaskId,
         /// Which line.
         line: LineId,
-        /// holds, fails or waived.
-        found: String,
+        /// What was found.
+        found: FoundWord,
         /// Why it does not hold, or why a person vouches for it.
         reason: Option<Reason>,
         /// The bytes that show it.
@@ -98,26 +114,12 @@ record! {
     }
 }
 
-/// One word for how an attempt ended.
-pub(super) fn outcome_word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed { .. } => "completed",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Blocked { .. } => "blocked",
-        Outcome::Released { .. } => "released",
-        Outcome::TimedOut { .. } => "timed_out",
-        Outcome::Lost => "lost",
-        Outcome::Cancelled => "cancelled",
-        Outcome::EndedWithoutResult => "ended_without_result",
-    }
-}
-
 impl AttemptView {
     /// One that ended.
     #[must_use]
     pub fn ended(task: TaskId, record: &AttemptRecord) -> Self {
         let (code, deadline) = match &record.outcome {
-            Outcome::Failed { code, .. } => (Some(code.to_string()), None),
+            Outcome::Failed { code, .. } => (Some(code.clone()), None),
             Outcome::TimedOut { deadline } => (None, Some(*deadline)),
             Outcome::Completed { .. }
             | Outcome::Blocked { .. }
@@ -134,7 +136,7 @@ impl AttemptView {
             purpose: record.purpose,
             claimed_at: When(record.claimed_at),
             ended_at: Some(When(record.ended_at)),
-            outcome: Some(outcome_word(&record.outcome).to_owned()),
+            outcome: Some(record.outcome.ended()),
             code,
             deadline,
             certainty: Some(record.certainty),
@@ -194,16 +196,16 @@ impl ReceiptView {
     #[must_use]
     pub fn of(task: TaskId, version: u64, receipt: &Receipt) -> Self {
         let (found, reason, evidence) = match &receipt.finding {
-            Finding::Holds { evidence } => ("holds", None, evidence.clone()),
+            Finding::Holds { evidence } => (FoundWord::Holds, None, evidence.clone()),
             Finding::Fails { reason, evidence } => {
-                ("fails", Some(reason.clone()), evidence.clone())
+                (FoundWord::Fails, Some(reason.clone()), evidence.clone())
             }
-            Finding::Waived { reason } => ("waived", Some(reason.clone()), None),
+            Finding::Waived { reason } => (FoundWord::Waived, Some(reason.clone()), None),
         };
         Self {
             task,
             line: receipt.line.clone(),
-            found: found.to_owned(),
+            found,
             reason,
             evidence,
             at: When(receipt.at),

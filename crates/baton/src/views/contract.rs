@@ -6,31 +6,25 @@ use baton_domain::contract::{Contract, Term};
 use baton_domain::ids::{Digest, LineId};
 use baton_domain::text::Line;
 use baton_domain::time::Millis;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::shape::{Shape, Shaped, Span, Violation, record};
+use crate::shape::choices::Word as _;
+use crate::shape::{Span, Violation, record, words};
 
 /// How long a gate may take if its line does not say: a whole test suite, not a hung one.
 const GATE_TIMEOUT: Millis = Millis::minutes(10);
 
-/// What sort of line it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineKind {
-    /// A file must be there.
-    Artifact,
-    /// A command must succeed.
-    Gate,
-    /// Something must be true.
-    Criterion,
-    /// Somebody else must agree.
-    Review,
-}
-
-impl Shaped for LineKind {
-    fn shape() -> Shape {
-        Shape::Choice(&["artifact", "gate", "criterion", "review"])
+words! {
+    /// What sort of line it is.
+    pub enum LineKind {
+        /// A file must be there.
+        Artifact = "artifact",
+        /// A command must succeed.
+        Gate = "gate",
+        /// Something must be true.
+        Criterion = "criterion",
+        /// Somebody else must agree.
+        Review = "review",
     }
 }
 
@@ -117,12 +111,7 @@ impl ContractLine {
             field: format!("contract[{index}].{field}"),
             rule,
         };
-        let word = match kind {
-            LineKind::Artifact => "artifact",
-            LineKind::Gate => "gate",
-            LineKind::Criterion => "criterion",
-            LineKind::Review => "review",
-        };
+        let word = kind.word();
         let given = [
             ("path", self.path.is_some(), LineKind::Artifact),
             ("bytes_min", self.bytes_min.is_some(), LineKind::Artifact),

@@ -6,9 +6,9 @@ use baton_domain::text::Text;
 use baton_store::order::Kind;
 use baton_store::read::{About, Happened};
 use baton_store::{Actor, Cursor, Entry};
-use serde::Serialize;
 use serde_json::Value;
 
+use super::Happening;
 use crate::shape::{Position, When, record};
 
 record! {
@@ -25,7 +25,7 @@ record! {
         /// Which version of the task it led to, or of all projects and pools together.
         version: u64,
         /// What happened, in order; each names itself in `event`. What happened to keys is told to those who may read keys.
-        events: Vec<Value>,
+        events: Vec<Happening>,
         /// Whether its words were erased on purpose.
         erased: Option<bool>,
     }
@@ -53,10 +53,10 @@ impl EventView {
             About::Records(version) => (None, version),
         };
         let events = match &entry.happened {
-            Happened::ToTask(events) => values(events),
+            Happened::ToTask(events) => events.iter().map(Happening::to_task).collect(),
             Happened::ToRecord(events) => {
                 let seen = events.iter().filter(|event| with_keys || !is_of_keys(event));
-                values(&seen.collect::<Vec<_>>())
+                seen.map(Happening::to_record).collect()
             }
             // What this binary cannot read may be about keys.
             Happened::Unknown(_) if task.is_none() && !with_keys => vec![],
@@ -85,18 +85,14 @@ fn is_of_keys(event: &RecordEvent) -> bool {
     }
 }
 
-fn values<T: Serialize>(events: &[T]) -> Vec<Value> {
-    let value = |event| serde_json::to_value(event).expect("an event was JSON when it was written");
-    events.iter().map(value).collect()
-}
-
 /// What a newer binary wrote is passed on as it is.
-fn unknown(raw: &str) -> Vec<Value> {
-    match serde_json::from_str(raw) {
+fn unknown(raw: &str) -> Vec<Happening> {
+    let values = match serde_json::from_str(raw) {
         Ok(Value::Array(events)) => events,
         Ok(event) => vec![event],
         Err(_) => vec![Value::from(raw)],
-    }
+    };
+    values.into_iter().map(Happening::unknown).collect()
 }
 
 impl ActorView {

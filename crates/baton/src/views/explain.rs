@@ -5,17 +5,88 @@ use baton_domain::ids::TaskId;
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Delay, Purpose, Why};
 use baton_domain::task::{Ending, Hold};
+use baton_domain::text::Message;
 use baton_domain::time::Timestamp;
 
-use crate::shape::{When, record};
+use crate::shape::{When, record, words};
+
+words! {
+    /// The stable word for a reason why a task is not moving.
+    pub enum CauseCode {
+        /// It is over, and put away.
+        Archived = "archived",
+        /// It is over.
+        Ended = "ended",
+        /// It is not published.
+        Draft = "draft",
+        /// Somebody must agree first.
+        AwaitingApproval = "awaiting_approval",
+        /// Somebody put it on ice.
+        Frozen = "frozen",
+        /// Somebody wants to look first.
+        ReviewHold = "review_hold",
+        /// What it waits for ended otherwise than done.
+        DependencyFailed = "dependency_failed",
+        /// What it waits for is not done.
+        DependencyOpen = "dependency_open",
+        /// All its children ended, so many of them otherwise than done.
+        ChildrenUndone = "children_undone",
+        /// It is done once its children are.
+        ChildrenOpen = "children_open",
+        /// Nobody has begun it.
+        Backlog = "backlog",
+        /// Its last run failed.
+        Failed = "failed",
+        /// Its last run was called off.
+        Cancelled = "cancelled",
+        /// Its last run ended without a word.
+        EndedWithoutResult = "ended_without_result",
+        /// Its run is parked.
+        Blocked = "blocked",
+        /// The same block came back too often: no automatism may unpark it.
+        Recurring = "recurring",
+        /// It waits for a time.
+        Delayed = "delayed",
+        /// An agent waits for an answer, until then.
+        WaitingForInput = "waiting_for_input",
+        /// It is in somebody's hands until then, or longer.
+        Held = "held",
+        /// Its holder does nothing but renew.
+        Silent = "silent",
+        /// Its attempt is being stopped.
+        Stopping = "stopping",
+        /// A process was seen that would not die, or the death of these attempts is unproven.
+        StopUnverified = "stop_unverified",
+        /// Somebody paused this.
+        Paused = "paused",
+        /// This limit is reached.
+        PoolFull = "pool_full",
+        /// It is for this one alone, who does not ask for work.
+        AssigneeAbsent = "assignee_absent",
+        /// Nobody who asks for work can do all this.
+        CapabilityMissing = "capability_missing",
+        /// People work this stage.
+        PersonStage = "person_stage",
+        /// Nobody asks for such work.
+        NoWorker = "no_worker",
+        /// Nobody verifies what was submitted.
+        NoVerifier = "no_verifier",
+        /// It has queued for longer than it should.
+        Starving = "starving",
+        /// Nothing stands in its way: it waits for its turn.
+        Queued = "queued",
+    }
+}
 
 record! {
     /// One reason why a task is not moving.
     pub struct CauseView {
         /// The stable word.
-        code: String,
+        code: CauseCode,
         /// The sentence.
         sentence: String,
+        /// What whoever raised it said: the question of an agent, or why it parked the run.
+        words: Option<Message>,
         /// Since when, where that is known.
         since: Option<When>,
         /// When it passes by itself.
@@ -30,12 +101,49 @@ impl CauseView {
     #[must_use]
     pub fn of(task: TaskId, explained: &Explained) -> Self {
         Self {
-            code: explained.hindrance.code().to_owned(),
+            code: code(&explained.hindrance),
             sentence: sentence(&explained.hindrance),
+            words: None,
             since: explained.since.map(When),
             until: until(&explained.hindrance).map(When),
             command: explained.next.as_ref().and_then(|next| command(task, next)),
         }
+    }
+}
+
+fn code(hindrance: &Hindrance) -> CauseCode {
+    match hindrance {
+        Hindrance::Archived { .. } => CauseCode::Archived,
+        Hindrance::Ended { .. } => CauseCode::Ended,
+        Hindrance::Draft => CauseCode::Draft,
+        Hindrance::AwaitingApproval => CauseCode::AwaitingApproval,
+        Hindrance::Frozen => CauseCode::Frozen,
+        Hindrance::ReviewHold => CauseCode::ReviewHold,
+        Hindrance::DependencyFailed { .. } => CauseCode::DependencyFailed,
+        Hindrance::DependencyOpen { .. } => CauseCode::DependencyOpen,
+        Hindrance::ChildrenUndone { .. } => CauseCode::ChildrenUndone,
+        Hindrance::ChildrenOpen => CauseCode::ChildrenOpen,
+        Hindrance::Backlog => CauseCode::Backlog,
+        Hindrance::Failed { .. } => CauseCode::Failed,
+        Hindrance::Cancelled => CauseCode::Cancelled,
+        Hindrance::EndedWithoutResult => CauseCode::EndedWithoutResult,
+        Hindrance::Blocked { .. } => CauseCode::Blocked,
+        Hindrance::Recurring => CauseCode::Recurring,
+        Hindrance::Delayed { .. } => CauseCode::Delayed,
+        Hindrance::WaitingForInput { .. } => CauseCode::WaitingForInput,
+        Hindrance::Held { .. } => CauseCode::Held,
+        Hindrance::Silent => CauseCode::Silent,
+        Hindrance::Stopping => CauseCode::Stopping,
+        Hindrance::StopUnverified { .. } => CauseCode::StopUnverified,
+        Hindrance::Paused { .. } => CauseCode::Paused,
+        Hindrance::PoolFull { .. } => CauseCode::PoolFull,
+        Hindrance::AssigneeAbsent { .. } => CauseCode::AssigneeAbsent,
+        Hindrance::CapabilityMissing { .. } => CauseCode::CapabilityMissing,
+        Hindrance::PersonStage { .. } => CauseCode::PersonStage,
+        Hindrance::NoWorker => CauseCode::NoWorker,
+        Hindrance::NoVerifier => CauseCode::NoVerifier,
+        Hindrance::Starving => CauseCode::Starving,
+        Hindrance::Queued => CauseCode::Queued,
     }
 }
 

@@ -15,7 +15,7 @@ record! {
         task: TaskId,
         /// Of which run.
         run: RunId,
-        /// goal, contract, block, checkpoints, attempts, questions, findings, relatives, open_items: those there is something for.
+        /// goal, contract, block, checkpoints, attempts, questions, relatives, findings, git, open_items: those there is something for.
         sections: Vec<HandoffSection>,
         /// Quotes that were left out because there are too many.
         dropped: u64,
@@ -79,10 +79,12 @@ impl Room {
     pub const ATTEMPTS: Self = room("attempts", 3_072, Keeps::Last);
     /// What was asked and answered.
     pub const QUESTIONS: Self = room("questions", 5_120, Keeps::Last);
-    /// What was found of submissions.
-    pub const FINDINGS: Self = room("findings", 3_072, Keeps::Last);
     /// What became of the tasks around it.
     pub const RELATIVES: Self = room("relatives", 3_072, Keeps::First);
+    /// What was found of submissions.
+    pub const FINDINGS: Self = room("findings", 3_072, Keeps::Last);
+    /// Where the work tree stood.
+    pub const GIT: Self = room("git", 2_048, Keeps::Last);
     /// What failed and was not done since.
     pub const OPEN_ITEMS: Self = room("open_items", 2_048, Keeps::Last);
 }
@@ -91,7 +93,7 @@ impl HandoffItem {
     /// A quote with whose it is.
     #[must_use]
     pub fn new(from: impl Into<String>, about: impl Into<String>) -> Self {
-        Self { from: from.into(), about: about.into(), at: None, text: None }
+        Self { from: inline(&from.into()), about: inline(&about.into()), at: None, text: None }
     }
 
     /// When it was said.
@@ -115,14 +117,27 @@ impl HandoffItem {
 }
 
 impl HandoffSection {
-    /// As many of the quotes as there is room for; none at all is no section.
+    /// As many of the quotes as there is room for, and how many there are besides, with those that
+    /// were not even read; none at all is no section.
     #[must_use]
-    pub fn of(room: Room, items: Vec<HandoffItem>) -> Option<Self> {
-        if items.is_empty() {
+    pub fn of(room: Room, items: Vec<HandoffItem>, unread: u64) -> Option<Self> {
+        Self::headed(room, vec![], items, unread)
+    }
+
+    /// The same, with something before the quotes that stays whatever has to go.
+    #[must_use]
+    pub fn headed(
+        room: Room,
+        head: Vec<HandoffItem>,
+        items: Vec<HandoffItem>,
+        unread: u64,
+    ) -> Option<Self> {
+        if head.is_empty() && items.is_empty() && unread == 0 {
             return None;
         }
         let total = items.len();
-        let (mut kept, mut bytes) = (vec![], 0);
+        let mut bytes: usize = head.iter().map(HandoffItem::bytes).sum();
+        let mut kept = vec![];
         let mut ordered: Box<dyn Iterator<Item = HandoffItem>> = match room.keeps {
             Keeps::First => Box::new(items.into_iter()),
             Keeps::Last => Box::new(items.into_iter().rev()),
@@ -139,8 +154,9 @@ impl HandoffSection {
         if let Keeps::Last = room.keeps {
             kept.reverse();
         }
-        let dropped = (total - kept.len()) as u64;
-        Some(Self { name: room.name.to_owned(), items: kept, dropped })
+        let dropped = (total - kept.len()) as u64 + unread;
+        let items = head.into_iter().chain(kept).collect();
+        Some(Self { name: room.name.to_owned(), items, dropped })
     }
 }
 
@@ -180,10 +196,17 @@ fn written(run: RunId, sections: &[HandoffSection]) -> String {
 pub fn stripped(text: &str) -> String {
     let hidden = |c: char| {
         matches!(u32::from(c),
-            0xAD | 0x200B | 0x200E | 0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
+            0xAD | 0x34F | 0x61C | 0x115F | 0x1160 | 0x180E | 0x200B | 0x200E | 0x200F
+            | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF9..=0xFFFB
+            | 0xE0000..=0xE0FFF)
             || (c.is_control() && !matches!(c, '\n' | '\t'))
     };
     text.chars().filter(|c| !hidden(*c)).collect()
+}
+
+/// The same on one line: our own words quote names, and a name must not begin a line of its own.
+fn inline(text: &str) -> String {
+    stripped(text).replace(['\n', '\t'], " ")
 }
 
 fn cut(text: &str, bytes_max: usize) -> String {

@@ -8,26 +8,37 @@ record! {
     /// How a task is tried; what is not chosen stays as it is.
     pub struct PolicyView {
         /// Failures by the agent's own fault before the run fails.
+        #[usual(Policy::default().attempts_max)]
         attempts_max: Option<u8>,
         /// Endings without a result before a person must look.
+        #[usual(Policy::default().continuations_max)]
         continuations_max: Option<u8>,
         /// Losses of infrastructure before a person must look.
+        #[usual(Policy::default().losses_max)]
         losses_max: Option<u8>,
         /// Attempts of any ending before a person must look.
+        #[usual(Policy::default().tries_max)]
         tries_max: Option<u16>,
         /// The first pause after a failure; it doubles with each further one.
+        #[usual(Policy::default().backoff.0)]
         backoff: Option<Span>,
-        /// The longest pause after a failure.
+        /// The longest pause after a failure; no shorter than the first.
+        #[usual(Policy::default().backoff_max.0)]
         backoff_max: Option<Span>,
         /// How long a lease lives without renewal.
+        #[usual(Policy::default().lease.0)]
         lease: Option<Span>,
         /// How long an attempt may take in all.
+        #[usual(Policy::default().wall.0)]
         wall: Option<Span>,
         /// How long a question may keep an agent waiting.
+        #[usual(Policy::default().input.0)]
         input: Option<Span>,
         /// How long a run may queue before it counts as starved.
+        #[usual(Policy::default().starved.0)]
         starved: Option<Span>,
         /// Millionths of a currency unit that an attempt reserves from its tree's budget.
+        #[usual(Policy::default().budget_micros)]
         budget_micros: Option<u64>,
     }
 }

@@ -1,6 +1,7 @@
 //! A project as callers see it.
 
 use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::limits::STAGES_MAX;
 use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::text::Line;
 
@@ -16,6 +17,7 @@ record! {
         /// The folder that it is about.
         root: Option<Line>,
         /// Its working stages in order.
+        #[at_most(STAGES_MAX)]
         stages: Vec<StageView>,
         /// How long after their end tasks are put away.
         archive_after: Option<Span>,

@@ -2,19 +2,38 @@
 
 use baton_domain::ids::{AttemptId, Capability, PrincipalId, RunId, StageName, TaskId};
 use baton_domain::run::{
-    Block, BlockKind, Finish, Held, Idle, Mark, Mode, Outcome, Phase, Purpose, Run, RunResult,
+    Block, BlockKind, Cap, Finish, Held, Idle, Mark, Mode, Outcome, Phase, Purpose, Run, RunResult,
     RunState, Why,
 };
 use baton_domain::task::Flow;
-use baton_domain::text::{Line, Message, Reason};
+use baton_domain::text::{Code, Line, Message, Reason};
+use baton_domain::trail::Ended;
 use baton_store::RunRow;
 use baton_store::read::{LeaseRow, RunNow, RunWord};
 
-use crate::shape::choices::Word as _;
-use crate::shape::{When, record};
+use crate::shape::{When, record, words};
 
 use super::HandoffView;
-use super::attempt::outcome_word;
+
+words! {
+    /// Why a run that was submitted does not go on.
+    pub enum Lacking {
+        /// Nobody verifies.
+        NoVerifier = "no_verifier",
+    }
+
+    /// The setting that raises a limit of a run.
+    pub enum Knob {
+        /// Endings without a result.
+        Continuations = "policy.continuations_max",
+        /// Losses of infrastructure.
+        Losses = "policy.losses_max",
+        /// Attempts of any ending.
+        Tries = "policy.tries_max",
+        /// What the tree of the task may spend.
+        Budget = "pool.limit",
+    }
+}
 
 record! {
     /// One pass of a task through one stage.
@@ -28,9 +47,9 @@ record! {
         /// How it stands, or stood in the end.
         state: RunWord,
         /// The stable word for why it failed.
-        code: Option<String>,
-        /// verified, unverified or rejected, once it is finished.
-        result: Option<String>,
+        code: Option<Code>,
+        /// What its proof came to, once it is finished.
+        result: Option<RunResult>,
         /// Since when it may be claimed.
         ready_at: Option<When>,
         /// When it goes on by itself.
@@ -52,7 +71,7 @@ record! {
         /// The last answer of a person.
         answer: Option<AnswerView>,
         /// What counts once the death of the agent is proved.
-        verdict: Option<String>,
+        verdict: Option<Ended>,
         /// Items done so far.
         items_done: Option<u32>,
         /// Items failed so far.
@@ -60,7 +79,7 @@ record! {
         /// Attempts so far.
         tries: Option<u16>,
         /// Why nobody verifies it, if so.
-        waits_for: Option<String>,
+        waits_for: Option<Lacking>,
         /// The run that it tries again.
         previous: Option<RunId>,
         /// When it began to wait for a holder for the first time.
@@ -81,10 +100,12 @@ record! {
         text: Option<Message>,
     }
 
-    /// An answer of a person.
+    /// The last word of a person to whoever holds the run.
     pub struct AnswerView {
         /// How far it got.
         mark: Mark,
+        /// Whether it is leave to go on, and not the answer to a question.
+        unblock: bool,
         /// The answer, where runs are shown one by one.
         text: Option<Message>,
         /// Who gave it.
@@ -112,7 +133,7 @@ record! {
         /// The task that it waits for.
         on: Option<TaskId>,
         /// The setting that names the limit.
-        knob: Option<String>,
+        knob: Option<Knob>,
         /// Whether only a person may unpark it.
         needs_person: bool,
         /// The words of whoever parked it, where runs are shown one by one.
@@ -147,7 +168,7 @@ impl RunView {
             RunState::Idle(Idle::Delayed { due_at, .. }) => view.due_at = Some(When(*due_at)),
             RunState::Idle(Idle::Blocked(block)) => view.block = Some(BlockView::of(block)),
             // No worker can verify yet.
-            RunState::Idle(Idle::Submitted(_)) => view.waits_for = Some("no_verifier".to_owned()),
+            RunState::Idle(Idle::Submitted(_)) => view.waits_for = Some(Lacking::NoVerifier),
             RunState::Held(held) => view.put_held(held, lease),
         }
         view
@@ -167,11 +188,11 @@ impl RunView {
                 self.question = Some(QuestionView { asked_at, text: None });
             }
             // The same as for one that is submitted.
-            Phase::Verifying { .. } => self.waits_for = Some("no_verifier".to_owned()),
+            Phase::Verifying { .. } => self.waits_for = Some(Lacking::NoVerifier),
             Phase::Stopping { verdict, .. } => {
-                self.verdict = Some(outcome_word(verdict).to_owned());
+                self.verdict = Some(verdict.ended());
                 self.result = match verdict {
-                    Outcome::Completed { result } => Some(result.word().to_owned()),
+                    Outcome::Completed { result } => Some(*result),
                     Outcome::Blocked { block, .. } => {
                         self.block = Some(BlockView::of(block));
                         None
@@ -222,10 +243,9 @@ impl RunView {
         result: Option<RunResult>,
     ) -> Self {
         let code = match finish {
-            Finish::Failed { code } => Some(code.to_string()),
+            Finish::Failed { code } => Some(code.clone()),
             Finish::Completed | Finish::Cancelled => None,
         };
-        let result = result.map(|result| result.word().to_owned());
         Self { code, result, ..Self::bare(id, stage, RunWord::of_finished(finish)) }
     }
 
@@ -263,7 +283,7 @@ impl RunView {
 
 impl AnswerView {
     fn bare(mark: Mark) -> Self {
-        Self { mark, text: None, by: None, at: None }
+        Self { mark, unblock: false, text: None, by: None, at: None }
     }
 }
 
@@ -289,9 +309,18 @@ impl BlockView {
             Why::Dependency { on } => view.on = Some(*on),
             Why::Limit { cap } => {
                 view.needs_person = true;
-                view.knob = Some(cap.knob().to_owned());
+                view.knob = Some(knob(*cap));
             }
         }
         view
+    }
+}
+
+fn knob(cap: Cap) -> Knob {
+    match cap {
+        Cap::Continuations => Knob::Continuations,
+        Cap::Losses => Knob::Losses,
+        Cap::Tries => Knob::Tries,
+        Cap::Budget => Knob::Budget,
     }
 }

@@ -2,31 +2,54 @@
 
 use std::collections::BTreeMap;
 
-use baton_domain::ids::ProjectId;
+use baton_domain::ids::{ProjectId, StageName};
 use baton_domain::time::Millis;
+use baton_domain::view::{Badge, Need};
 use baton_store::Stats;
 use baton_store::read::{Column, RunWord};
 
 use crate::health::{Health, Reason};
-use crate::shape::choices::Word;
-use crate::shape::{Span, record};
+use crate::shape::{Span, record, words};
 
 /// The most columns that are shown: a board of forty projects; whoever has more asks for one.
 const COLUMNS_MAX: usize = 500;
+
+words! {
+    /// The stable word for something that is wrong.
+    pub enum TroubleCode {
+        /// Time does not pass.
+        SweepLate = "sweep_late",
+        /// A lease should have ended.
+        LeaseOverdue = "lease_overdue",
+        /// The write-ahead log is not copied back.
+        CheckpointLate = "checkpoint_late",
+        /// What happened is not signed.
+        SealLate = "seal_late",
+        /// The history was changed behind our back.
+        Tampered = "tampered",
+        /// There is no room.
+        DiskFull = "disk_full",
+        /// The store has stopped.
+        Stopped = "stopped",
+        /// The store does not say how it is.
+        Unreadable = "unreadable",
+    }
+}
 
 record! {
     /// How many tasks there are, and in which state.
     pub struct StatsView {
         /// Live tasks by project and column.
+        #[at_most(COLUMNS_MAX)]
         columns: Vec<ColumnView>,
         /// How many columns are not shown.
         columns_dropped: u64,
         /// Live tasks by badge.
-        badges: BTreeMap<String, u64>,
+        badges: BTreeMap<Badge, u64>,
         /// Live runs by state.
-        runs: BTreeMap<String, u64>,
+        runs: BTreeMap<RunWord, u64>,
         /// What waits for a person, by cause; a task may have several.
-        needs: BTreeMap<String, u64>,
+        needs: BTreeMap<Need, u64>,
         /// Tasks that wait for a person.
         inbox: u64,
         /// Tasks that ended.
@@ -42,7 +65,7 @@ record! {
         /// Of which project.
         project: ProjectId,
         /// backlog, or a working stage.
-        stage: String,
+        stage: StageName,
         /// Tasks in it.
         count: u64,
     }
@@ -63,14 +86,23 @@ record! {
         seal_age: Option<Span>,
         /// How long the most overdue lease is past its effective end.
         overdue: Span,
+        /// Runs of the caller's tenant whose process may still be alive: nobody has proved its end.
+        stop_unverified: Option<u64>,
+        /// Since an audit last went over the whole history.
+        audit_age: Option<Span>,
+        /// Entries of all tenants that hold, by the last audit or by the one under way; for whoever
+        /// runs the server.
+        verified_entries: Option<u64>,
         /// Bytes free where the store is.
         free_bytes: Option<u64>,
+        /// Which version of Baton answers.
+        version: String,
     }
 
     /// Something that is wrong.
     pub struct TroubleView {
         /// The stable word.
-        code: String,
+        code: TroubleCode,
         /// The sentence.
         detail: String,
         /// What to do next, as a command.
@@ -90,9 +122,9 @@ impl StatsView {
         Self {
             columns: stats.columns.iter().take(COLUMNS_MAX).map(column).collect(),
             columns_dropped: stats.columns.len().saturating_sub(COLUMNS_MAX) as u64,
-            badges: worded(&stats.badges, Word::word),
-            runs: worded(&stats.runs, |run| run_word(*run)),
-            needs: worded(&stats.needs, Word::word),
+            badges: stats.badges.clone(),
+            runs: stats.runs.clone(),
+            needs: stats.needs.clone(),
             inbox: stats.inbox,
             ended: stats.ended,
             claims_waiting: claims_waiting as u64,
@@ -101,41 +133,22 @@ impl StatsView {
     }
 }
 
-fn worded<K>(counts: &BTreeMap<K, u64>, word: fn(&K) -> &'static str) -> BTreeMap<String, u64> {
-    counts.iter().map(|(key, count)| (word(key).to_owned(), *count)).collect()
-}
-
-fn column_word(column: &Column) -> String {
+fn column_word(column: &Column) -> StageName {
+    let ours = |word| StageName::new(word).expect("a plain word is a name");
     match column {
-        Column::Backlog => "backlog".to_owned(),
-        Column::Working(name) => name.to_string(),
-        Column::Done => "done".to_owned(),
-        Column::Closed => "closed".to_owned(),
-        Column::Archived => "archived".to_owned(),
-    }
-}
-
-fn run_word(run: RunWord) -> &'static str {
-    match run {
-        RunWord::Queued => "queued",
-        RunWord::Delayed => "delayed",
-        RunWord::Blocked => "blocked",
-        RunWord::Submitted => "submitted",
-        RunWord::Leased => "leased",
-        RunWord::Working => "working",
-        RunWord::WaitingInput => "waiting_input",
-        RunWord::Verifying => "verifying",
-        RunWord::Stopping => "stopping",
-        RunWord::Completed => "completed",
-        RunWord::Failed => "failed",
-        RunWord::Cancelled => "cancelled",
+        Column::Backlog => ours("backlog"),
+        Column::Working(name) => name.clone(),
+        Column::Done => ours("done"),
+        Column::Closed => ours("closed"),
+        Column::Archived => ours("archived"),
     }
 }
 
 impl HealthView {
-    /// How Baton is, without what would tell one tenant of the others: counts are in the metrics.
+    /// How Baton is, without what would tell one tenant of the others: counts over all of them are
+    /// for the operator. `stop_unverified` is of the caller's own, if it could be counted.
     #[must_use]
-    pub fn of(health: &Health) -> Self {
+    pub fn of(health: &Health, stop_unverified: Option<u64>, operator: bool) -> Self {
         Self {
             green: health.green,
             troubles: health.reasons.iter().map(TroubleView::of).collect(),
@@ -144,7 +157,11 @@ impl HealthView {
             sweep_age: Span(health.sweep_age),
             seal_age: health.seal_age.map(Span),
             overdue: Span(health.overdue),
+            stop_unverified,
+            audit_age: health.audit_age.map(Span),
+            verified_entries: operator.then_some(health.verified_entries),
             free_bytes: health.free_bytes,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }
@@ -155,36 +172,48 @@ impl TroubleView {
         // What a store says of its own troubles is for the log, not for callers.
         let (code, detail) = match reason {
             Reason::SweepLate { age } => (
-                "sweep_late",
+                TroubleCode::SweepLate,
                 format!(
                     "time does not pass: the last sweep was {} ago, and no lease ends",
                     ago(age)
                 ),
             ),
-            Reason::LeaseOverdue { overdue } => {
-                ("lease_overdue", format!("a lease should have ended {} ago", ago(overdue)))
-            }
+            Reason::LeaseOverdue { overdue } => (
+                TroubleCode::LeaseOverdue,
+                format!("a lease should have ended {} ago", ago(overdue)),
+            ),
             Reason::CheckpointLate { age } => (
-                "checkpoint_late",
+                TroubleCode::CheckpointLate,
                 format!("the write-ahead log was last copied back {} ago", ago(age)),
             ),
             Reason::SealLate { age } => {
-                ("seal_late", format!("what happened was last signed {} ago", ago(age)))
+                (TroubleCode::SealLate, format!("what happened was last signed {} ago", ago(age)))
             }
             Reason::Tampered { position, .. } => (
-                "tampered",
+                TroubleCode::Tampered,
                 format!("the history was changed behind our back, at entry {position}"),
             ),
             Reason::DiskFull => {
-                ("disk_full", "there is no room for new work; free some space".to_owned())
+                (TroubleCode::DiskFull, "there is no room for new work; free some space".to_owned())
             }
             Reason::Stopped { .. } => {
-                ("stopped", "the store has stopped; start the server again".to_owned())
+                (TroubleCode::Stopped, "the store has stopped; start the server again".to_owned())
             }
             Reason::Unreadable { .. } => {
-                ("unreadable", "the store does not say how it is".to_owned())
+                (TroubleCode::Unreadable, "the store does not say how it is".to_owned())
             }
         };
-        Self { code: code.to_owned(), detail, next: "baton doctor".to_owned() }
+        let next = match reason {
+            Reason::DiskFull => "df -h",
+            Reason::Tampered { .. } => "baton audit verify",
+            // What to restart, and how, is known on the machine of the server.
+            Reason::SweepLate { .. }
+            | Reason::LeaseOverdue { .. }
+            | Reason::CheckpointLate { .. }
+            | Reason::SealLate { .. }
+            | Reason::Stopped { .. }
+            | Reason::Unreadable { .. } => "baton doctor",
+        };
+        Self { code, detail, next: next.to_owned() }
     }
 }

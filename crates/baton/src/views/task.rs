@@ -2,16 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, TaskId};
+use baton_domain::ids::{
+    Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
+};
+use baton_domain::limits::{CAPABILITIES_MAX, DEPENDENCIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::task::{Approval, Ending, Flow, Hold, Kind, Priority, Stage};
-use baton_domain::text::{Body, Title};
+use baton_domain::text::{Body, Reason, Title};
 use baton_domain::time::Timestamp;
 use baton_domain::view::{Badge, Need};
 use baton_store::TaskRow;
 
-use crate::shape::{When, record};
+use crate::shape::{When, record, words};
 
 use super::{ContractLine, PolicyView, RunView};
+
+words! {
+    /// How a task ended.
+    pub enum EndedWord {
+        /// A run passed the last stage.
+        Done = "done",
+        /// Nobody wants it any more.
+        Abandoned = "abandoned",
+        /// Another task takes its place.
+        Superseded = "superseded",
+        /// It shall not be done.
+        Rejected = "rejected",
+    }
+}
 
 record! {
     /// What should be achieved, and where it stands.
@@ -21,7 +38,7 @@ record! {
         /// The one word for how it is.
         badge: Badge,
         /// backlog, a working stage, done, closed or archived.
-        stage: String,
+        stage: StageName,
         /// A line that names it.
         title: Title,
         /// What should be achieved, at length.
@@ -33,28 +50,33 @@ record! {
         /// How urgent it is.
         priority: Priority,
         /// Free tags.
+        #[at_most(LABELS_MAX)]
         labels: BTreeSet<Label>,
         /// Everything for which it waits for a person.
         needs: BTreeSet<Need>,
         /// The only one who may work on it.
         assignee: Option<PrincipalId>,
         /// What a holder must be able to do.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: BTreeSet<Capability>,
         /// Tasks with the same key share a limit.
         key: Option<ConcurrencyKey>,
         /// The task that it is part of.
         parent: Option<TaskId>,
         /// Tasks that must be done first and are not.
+        #[at_most(DEPENDENCIES_MAX)]
         waits_for: BTreeSet<TaskId>,
         /// Who made it.
         creator: PrincipalId,
         /// Nothing happens to a draft.
         draft: bool,
-        /// Whether somebody must agree before anything is executed, and has: not_required, pending or approved.
-        approval: String,
-        /// frozen, review, or both.
-        holds: Vec<String>,
+        /// Whether somebody must agree before anything is executed, and has.
+        approval: Approval,
+        /// What keeps it from going on until a person lifts it.
+        #[at_most(2)]
+        holds: Vec<Hold>,
         /// What must be true before a run counts.
+        #[at_most(LINES_MAX)]
         contract: Vec<ContractLine>,
         /// How it is tried.
         policy: PolicyView,
@@ -62,10 +84,10 @@ record! {
         run: Option<RunView>,
         /// The last finished run.
         last_run: Option<RunView>,
-        /// done, abandoned, superseded or rejected, once it has ended.
-        ending: Option<String>,
-        /// Why it ended.
-        ending_reason: Option<String>,
+        /// How it ended.
+        ending: Option<EndedWord>,
+        /// Why it ended, or how that begins.
+        ending_reason: Option<Reason>,
         /// The task that takes its place.
         superseded_by: Option<TaskId>,
         /// Grows by one with every change; edits may name it in `If-Match`.
@@ -108,12 +130,7 @@ impl TaskView {
             waits_for: flow.waits_for.keys().copied().collect(),
             creator: flow.creator.clone(),
             draft: flow.draft,
-            approval: match flow.approval {
-                Approval::NotRequired => "not_required",
-                Approval::Pending => "pending",
-                Approval::Approved => "approved",
-            }
-            .to_owned(),
+            approval: flow.approval,
             holds: holds(flow),
             contract: vec![],
             policy: PolicyView::of(&flow.policy),
@@ -134,35 +151,32 @@ impl TaskView {
 
     fn put_ending(&mut self, ending: &Ending) {
         let (word, reason) = match ending {
-            Ending::Done { .. } => ("done", None),
-            Ending::Abandoned { reason } => ("abandoned", Some(reason)),
+            Ending::Done { .. } => (EndedWord::Done, None),
+            Ending::Abandoned { reason } => (EndedWord::Abandoned, Some(reason)),
             Ending::Superseded { by, reason } => {
                 self.superseded_by = Some(*by);
-                ("superseded", Some(reason))
+                (EndedWord::Superseded, Some(reason))
             }
-            Ending::Rejected { reason } => ("rejected", Some(reason)),
+            Ending::Rejected { reason } => (EndedWord::Rejected, Some(reason)),
         };
-        self.ending = Some(word.to_owned());
-        self.ending_reason = reason.map(ToString::to_string);
+        self.ending = Some(word);
+        self.ending_reason = reason.cloned();
     }
 }
 
 /// The column that a task is in, as people call it.
 #[must_use]
-pub fn stage_word(stage: &Stage) -> String {
+pub fn stage_word(stage: &Stage) -> StageName {
+    let ours = |word| StageName::new(word).expect("a plain word is a name");
     match stage {
-        Stage::Backlog => "backlog".to_owned(),
-        Stage::Working(name) => name.to_string(),
-        Stage::Ended(Ending::Done { .. }) => "done".to_owned(),
-        Stage::Ended(_) => "closed".to_owned(),
-        Stage::Archived(_) => "archived".to_owned(),
+        Stage::Backlog => ours("backlog"),
+        Stage::Working(name) => name.clone(),
+        Stage::Ended(Ending::Done { .. }) => ours("done"),
+        Stage::Ended(_) => ours("closed"),
+        Stage::Archived(_) => ours("archived"),
     }
 }
 
-fn holds(flow: &Flow) -> Vec<String> {
-    [(Hold::Frozen, "frozen"), (Hold::Review, "review")]
-        .into_iter()
-        .filter(|(hold, _)| flow.holds.has(*hold))
-        .map(|(_, word)| word.to_owned())
-        .collect()
+fn holds(flow: &Flow) -> Vec<Hold> {
+    [Hold::Frozen, Hold::Review].into_iter().filter(|hold| flow.holds.has(*hold)).collect()
 }

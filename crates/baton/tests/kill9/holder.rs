@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use baton_testkit::chance::Chance;
 use serde_json::{Value, json};
 
-use crate::history::{History, Seen};
+use crate::history::{Fenced, History, Seen, What};
 use crate::http::{Answer, Asked, Client, Heard};
 
 /// The shortest lease there is, so that many end.
@@ -33,6 +33,17 @@ pub struct Lapsed {
     pub token: String,
     pub attempt: u64,
     pub expires_at: String,
+}
+
+/// An answer, and when it was asked for and given.
+struct Told {
+    status: u16,
+    body: Value,
+    mark: String,
+    invoked: u64,
+    returned: u64,
+    /// Whether its outcome was unknown for a while.
+    doubtful: bool,
 }
 
 impl Holder {
@@ -65,28 +76,39 @@ impl Holder {
             None,
             |mark| json!({ "project": "shop", "title": mark, "stage": "coding" }),
         );
-        let task = text(&made.body["id"]);
-        let claimed = self.must(
-            "POST",
-            "/v1/runs/claim",
-            None,
-            |mark| json!({ "task": task, "lease": LEASE, "capabilities": [mark] }),
-        );
+        let own = text(&made.body["id"]);
+        self.seen(&made, &own, What::Made(made.mark.clone()));
+        // Sometimes whatever is next: what somebody else let lapse is found so.
+        let own_alone = self.chance.chance(0.5);
+        let claimed = self.must("POST", "/v1/runs/claim", None, |_| {
+            let mut wish = json!({ "lease": LEASE });
+            if own_alone {
+                wish["task"] = json!(own);
+            }
+            wish
+        });
         if claimed.status >= 300 {
             return;
         }
-        let lapsed = Lapsed {
+        let claim = Lapsed {
             run: text(&claimed.body["run"]["id"]),
             attempt: attempt_number(&claimed.body["attempt"]),
             token: text(&claimed.body["claim_token"]),
             expires_at: text(&claimed.body["lease"]["expires_at"]),
-            task,
+            task: text(&claimed.body["task"]["id"]),
         };
-        self.speak(&lapsed, "checkpoints");
+        self.seen(&claimed, &claim.task, What::Claimed(claim.attempt));
+        if claimed.doubtful {
+            self.history.met.unknown_claims.fetch_add(1, Ordering::SeqCst);
+        }
+        if claim.attempt > 1 {
+            self.history.met.taken_over.fetch_add(1, Ordering::SeqCst);
+        }
+        self.speak(&claim, "checkpoints");
         if self.chance.chance(0.3) {
-            self.lapsed.push(lapsed);
+            self.lapsed.push(claim);
         } else {
-            self.speak(&lapsed, "complete");
+            self.speak(&claim, "complete");
         }
         // A zombie comes back: its lease has ended, or it is still the holder.
         if self.lapsed.len() > 3 {
@@ -97,9 +119,16 @@ impl Holder {
 
     fn speak(&mut self, claim: &Lapsed, what: &str) {
         let path = format!("/v1/runs/{}/{what}", claim.run);
-        let answer = self.must("POST", &path, Some(claim), |mark| json!({ "summary": mark }));
-        if answer.body["code"] == "lease_lost" {
-            self.history.met.fenced.fetch_add(1, Ordering::SeqCst);
+        let said = self.must("POST", &path, Some(claim), |mark| json!({ "summary": mark }));
+        if said.status < 300 {
+            self.seen(&said, &claim.task, What::Said(claim.attempt, said.mark.clone()));
+        }
+        if said.body["code"] == "lease_lost" {
+            self.history.add_fenced(Fenced {
+                task: claim.task.clone(),
+                attempt: claim.attempt,
+                returned: said.returned,
+            });
         }
     }
 
@@ -110,7 +139,7 @@ impl Holder {
         path: &str,
         claim: Option<&Lapsed>,
         body: impl Fn(&str) -> Value,
-    ) -> Answer {
+    ) -> Told {
         self.step += 1;
         let mark = format!("mark-{}-{}", self.name, self.step);
         let invoked = self.history.tick();
@@ -131,12 +160,11 @@ impl Holder {
                 Heard::Unknown => doubtful = true,
             }
         };
+        let returned = self.history.tick();
         self.count_doubt(doubtful, &answer);
         assert!(answer.status < 500, "{method} {path}: {answer:?}");
-        if answer.status < 300 {
-            self.see(&mark, invoked, claim, &answer);
-        }
-        answer
+        let Answer { status, body, .. } = answer;
+        Told { status, body, mark, invoked, returned, doubtful }
     }
 
     fn count_doubt(&self, doubtful: bool, answer: &Answer) {
@@ -149,17 +177,10 @@ impl Holder {
         }
     }
 
-    fn see(&self, mark: &str, invoked: u64, claim: Option<&Lapsed>, answer: &Answer) {
-        // A claim leaves no words of the caller's choice in the history.
-        let as_of = position(&answer.body["as_of"]).expect("every answer has one");
-        let of_claim = answer.body["attempt"].as_str().is_some() && claim.is_none();
-        if of_claim {
-            return;
-        }
-        let task = claim.map_or_else(|| text(&answer.body["id"]), |claim| claim.task.clone());
-        let attempt = claim.map(|claim| claim.attempt);
-        let (mark, returned) = (mark.to_owned(), self.history.tick());
-        self.history.add(Seen { task, mark, invoked, returned, as_of, attempt });
+    fn seen(&self, told: &Told, task: &str, what: What) {
+        let as_of = position(&told.body["as_of"]).expect("every answer has one");
+        let (invoked, returned, task) = (told.invoked, told.returned, task.to_owned());
+        self.history.add(Seen { task, what, invoked, returned, as_of });
     }
 }
 

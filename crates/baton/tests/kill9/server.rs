@@ -1,11 +1,33 @@
 //! The real server as a process that can be killed.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
+
+/// Where the server keeps its data: another store is another one of these.
+pub struct Ground {
+    pub folder: PathBuf,
+    /// What the program is started with besides.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Ground {
+    /// A file in a folder.
+    pub fn sqlite(place: &Path) -> Self {
+        Self { folder: place.join("data"), environment: vec![] }
+    }
+
+    /// The program, asked for this, on this ground.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(words).arg("--data").arg(&self.folder).env_clear();
+        command.envs(self.environment.iter().cloned());
+        command
+    }
+}
 
 /// A running server. It is killed when dropped.
 pub struct Server {
@@ -18,8 +40,8 @@ pub struct Server {
 
 impl Server {
     /// Starts the server and waits for its word that it accepts requests.
-    pub fn start(folder: &Path, address: &str) -> Self {
-        let mut process = Self::spawn(folder, address);
+    pub fn start(ground: &Ground, address: &str) -> Self {
+        let mut process = Self::spawn(ground, address);
         let out = process.stdout.take().expect("the output was asked for");
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).expect("the server speaks");
@@ -33,13 +55,11 @@ impl Server {
     }
 
     /// Starts the server and does not wait for anything.
-    pub fn spawn(folder: &Path, address: &str) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["serve", "--json", "--listen", address, "--data"])
-            .arg(folder)
+    pub fn spawn(ground: &Ground, address: &str) -> Child {
+        ground
+            .command(&["serve", "--json", "--listen", address, "--key-rate", "0"])
             .arg("--socket")
-            .arg(folder.join("run").join("baton.sock"))
-            .env_clear()
+            .arg(ground.folder.join("run").join("baton.sock"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

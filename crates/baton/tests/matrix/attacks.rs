@@ -1,19 +1,29 @@
 //! Tokens where they are not good: for another run, of a lease that is over, after the end.
 
-use baton::operation::Entry;
+use baton::operation::{Entry, Permit};
 use baton::operations;
 use baton_domain::scope::Level;
 use baton_domain::time::Millis;
 use serde_json::{Value, json};
 
 use crate::examples::{example, table};
+use crate::ground::Fresh;
 use crate::scene::{Scene, Who, holding, title};
 use crate::surfaces::plain;
 
+crate::on_every_ground![
+    a_token_is_good_for_its_own_run_alone,
+    a_holder_that_slept_past_its_lease_changes_nothing,
+    the_token_of_a_parked_or_finished_run_is_dead,
+    the_next_holder_is_not_reached_by_the_token_of_the_last,
+    a_token_is_refused_in_every_text,
+];
+
 /// Everything that a holder says of its run.
-fn words() -> impl Iterator<Item = &'static Entry> {
+pub fn words() -> impl Iterator<Item = &'static Entry> {
     table().into_iter().filter(|entry| {
-        entry.about.level == Level::Work && entry.about.placeholders().any(|name| name == "run")
+        entry.about.permit == Permit::Scope(Level::Work)
+            && entry.about.placeholders().any(|name| name == "run")
     })
 }
 
@@ -37,9 +47,8 @@ fn all_are(found: Vec<(String, u16, String)>, status: u16, code: &str) {
     }
 }
 
-#[tokio::test]
-async fn a_token_is_good_for_its_own_run_alone() {
-    let scene = Scene::new().await;
+async fn a_token_is_good_for_its_own_run_alone(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for run in ["R-11.1", "T-15", "R-999.1"] {
         all_are(codes(&scene, &holding("held"), run).await, 404, "not_found");
@@ -47,9 +56,8 @@ async fn a_token_is_good_for_its_own_run_alone() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn a_holder_that_slept_past_its_lease_changes_nothing() {
-    let scene = Scene::new().await;
+async fn a_holder_that_slept_past_its_lease_changes_nothing(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     // The clockwork goes on while the holder stands still.
     scene.world.engine.sweep(100).await.expect("time passes");
     for _ in 0..200 {
@@ -65,9 +73,8 @@ async fn a_holder_that_slept_past_its_lease_changes_nothing() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn the_token_of_a_parked_or_finished_run_is_dead() {
-    let scene = Scene::new().await;
+async fn the_token_of_a_parked_or_finished_run_is_dead(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for token in ["blocked", "failed"] {
         all_are(codes(&scene, &holding(token), "mine").await, 409, "lease_lost");
@@ -75,9 +82,8 @@ async fn the_token_of_a_parked_or_finished_run_is_dead() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn the_next_holder_is_not_reached_by_the_token_of_the_last() {
-    let scene = Scene::new().await;
+async fn the_next_holder_is_not_reached_by_the_token_of_the_last(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let why = json!({ "run": "R-4.1", "reason": "it is gone" });
     scene.done(&crate::scene::ADA, "run force-release", why).await;
     let taken = scene.done(&crate::scene::WES, "run claim", json!({ "task": "T-4" })).await;
@@ -85,16 +91,15 @@ async fn the_next_holder_is_not_reached_by_the_token_of_the_last() {
     let before = scene.dump().await;
     all_are(codes(&scene, &holding("held"), "R-4.1").await, 409, "lease_lost");
     let entry = operations::find("run", "begin").expect("it is in the table");
-    let named = json!({ "run": "R-4.1", "attempt": 2 });
+    let named = json!({ "run": "R-4.1", "attempt": "A-4.2" });
     let request = scene.signed(&crate::scene::BEA, plain(entry, &named, "named"));
     let answer = scene.world.ask(&request).await;
     assert_eq!(answer.code(), "lease_lost", "an attempt is named by its holder alone");
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn a_token_is_refused_in_every_text() {
-    let scene = Scene::new().await;
+async fn a_token_is_refused_in_every_text(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let token = scene.tokens["held"].clone();
     for entry in table() {

@@ -9,10 +9,10 @@ use crate::scene::Scene;
 const ALL: usize = 500;
 
 impl Scene {
-    /// Both tenants, to the last entry; when keys were last used aside.
+    /// Both tenants, to the last entry, and what lies on the disk; when keys were last used aside.
     pub async fn dump(&self) -> String {
         let (ours, theirs) = (self.dump_of("local").await, self.dump_of("other").await);
-        format!("{ours}\n{theirs}")
+        format!("{ours}\n{theirs}\n{}", self.ground.dump())
     }
 
     /// The same of one tenant.

@@ -5,56 +5,96 @@ use serde_json::{Value, json};
 
 use crate::caller::Ask;
 use crate::examples::{example, table};
+use crate::ground::Fresh;
 use crate::scene::{Scene, title};
 use crate::surfaces::{Said, Stand, WAYS, Way, plain};
 
-/// Asks one way in a world of its own.
-async fn alone(way: Way, at: usize) -> Said {
-    let stand = Stand::of(Scene::new().await);
-    let entry = table()[at];
-    let asked = example(&stand.scene, entry);
-    stand.ask(way, &asked.who, entry, &asked.arguments, "the-request").await
+crate::on_every_ground![
+    every_operation_answers_the_same_on_every_surface,
+    a_repeated_request_gets_the_same_answer_on_every_surface,
+    every_operation_refuses_the_same_on_every_surface,
+    what_is_served_as_its_description_is_what_was_reviewed,
+    only_events_are_followed_and_every_other_list_is_told_once,
+];
+
+/// A world for every way, in each of which the same happens.
+async fn stands(fresh: Fresh) -> Vec<(Way, Stand)> {
+    let mut all = vec![];
+    for way in WAYS {
+        all.push((way, Stand::of(Scene::new(fresh).await)));
+    }
+    all
 }
 
-#[tokio::test]
-async fn every_operation_answers_the_same_on_every_surface() {
-    let scene = Scene::new().await;
-    for (at, entry) in table().into_iter().enumerate() {
-        let (title, asked) = (title(entry), example(&scene, entry));
-        let first = alone(WAYS[0], at).await;
-        assert_eq!(first.granted, asked.refused.is_none(), "{title}: {}", first.body);
-        if let Some(code) = asked.refused {
-            assert_eq!(first.body["code"], code, "{title}");
+async fn ask(stands: &[(Way, Stand)], at: usize) -> Vec<(Way, Said)> {
+    let (entry, request) = (table()[at], format!("request-of-{at}"));
+    let mut all = vec![];
+    for (way, stand) in stands.iter().filter(|(way, _)| way.offers(entry)) {
+        let asked = example(&stand.scene, entry);
+        let mut said = stand.ask(*way, &asked.who, entry, &asked.arguments, &request).await;
+        without_origin(&mut said.body);
+        all.push((*way, said));
+    }
+    all
+}
+
+/// By which way something came is kept with it, and is all that may differ.
+pub fn without_origin(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("origin");
+            map.values_mut().for_each(without_origin);
         }
-        for way in &WAYS[1..] {
-            assert_eq!(alone(*way, at).await, first, "{title} {way:?}");
+        Value::Array(list) => list.iter_mut().for_each(without_origin),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+async fn every_operation_answers_the_same_on_every_surface(fresh: Fresh) {
+    let mut worlds = stands(fresh).await;
+    for (at, entry) in table().into_iter().enumerate() {
+        let title = title(entry);
+        let mut said = ask(&worlds, at).await;
+        if !said[0].1.granted {
+            // Something before has used up what this one needs.
+            worlds = stands(fresh).await;
+            said = ask(&worlds, at).await;
+        }
+        let (_, first) = &said[0];
+        assert!(first.granted, "{title}: {}", first.body);
+        for (way, other) in &said[1..] {
+            assert_eq!(*other, way.told(first), "{title} {way:?}");
         }
     }
 }
 
-#[tokio::test]
-async fn a_repeated_request_gets_the_same_answer_on_every_surface() {
+async fn a_repeated_request_gets_the_same_answer_on_every_surface(fresh: Fresh) {
+    let mut stand = Stand::of(Scene::new(fresh).await);
     for (at, entry) in table().into_iter().enumerate() {
         if !entry.about.changes() {
             continue;
         }
-        let stand = Stand::of(Scene::new().await);
-        let asked = example(&stand.scene, table()[at]);
+        let (title, request) = (title(entry), format!("request-of-{at}"));
+        let asked = example(&stand.scene, entry);
         let (who, arguments) = (&asked.who, &asked.arguments);
-        let first = stand.ask(Way::Table, who, entry, arguments, "the-request").await;
+        let mut first = stand.ask(Way::Table, who, entry, arguments, &request).await;
+        if !first.granted {
+            stand = Stand::of(Scene::new(fresh).await);
+            first = stand.ask(Way::Table, who, entry, arguments, &request).await;
+        }
+        assert!(first.granted, "{title}: {}", first.body);
         let before = stand.scene.dump().await;
         for way in [Way::Table, Way::Tcp, Way::Socket] {
-            let again = stand.ask(way, who, entry, arguments, "the-request").await;
-            let title = title(entry);
-            assert_eq!(again.granted, first.granted, "{title} {way:?}: {}", again.body);
+            let again = stand.ask(way, who, entry, arguments, &request).await;
+            assert!(again.granted, "{title} {way:?}: {}", again.body);
         }
         // A heartbeat has no request key: it is carried out as often as it comes.
-        assert_eq!(stand.scene.dump().await, before, "{} was done twice", title(entry));
+        assert_eq!(stand.scene.dump().await, before, "{title} was done twice");
     }
 }
 
 /// Requests that are refused, for every reason that a surface could tell in its own way.
-fn refusals(entry: &Entry, arguments: &Value) -> Vec<Value> {
+pub fn refusals(entry: &Entry, arguments: &Value) -> Vec<Value> {
     let mut all = vec![];
     // The command line knows by itself that there is nothing to be given.
     if !entry.arguments.fields().is_empty() {
@@ -95,9 +135,8 @@ pub fn elsewhere(arguments: &mut Value) -> bool {
     found
 }
 
-#[tokio::test]
-async fn every_operation_refuses_the_same_on_every_surface() {
-    let stand = Stand::of(Scene::new().await);
+async fn every_operation_refuses_the_same_on_every_surface(fresh: Fresh) {
+    let stand = Stand::of(Scene::new(fresh).await);
     let before = stand.scene.dump().await;
     for entry in table() {
         let asked = example(&stand.scene, entry);
@@ -108,27 +147,25 @@ async fn every_operation_refuses_the_same_on_every_surface() {
                 assert!(!entry.about.changes(), "{told} was granted: {}", first.body);
                 continue;
             }
-            for way in &WAYS[1..] {
+            for way in WAYS[1..].iter().filter(|way| way.offers(entry)) {
                 let said = stand.ask(*way, &asked.who, entry, &arguments, "refused").await;
-                assert_eq!(said, first, "{told} {way:?}");
+                assert_eq!(said, way.told(&first), "{told} {way:?}");
             }
         }
     }
     assert_eq!(stand.scene.dump().await, before, "a refusal left a trace");
 }
 
-#[tokio::test]
-async fn what_is_served_as_its_description_is_what_was_reviewed() {
-    let scene = Scene::bare().await;
+async fn what_is_served_as_its_description_is_what_was_reviewed(fresh: Fresh) {
+    let scene = Scene::bare(fresh).await;
     let served = scene.world.ask(&scene.world.signed(Ask::get("/v1/openapi.json"))).await;
     let reviewed: Value =
         serde_json::from_str(include_str!("../../openapi.json")).expect("it is JSON");
     assert_eq!(served.json(), reviewed);
 }
 
-#[tokio::test]
-async fn only_events_are_followed_and_every_other_list_is_told_once() {
-    let scene = Scene::new().await;
+async fn only_events_are_followed_and_every_other_list_is_told_once(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     for entry in table().into_iter().filter(|entry| !entry.about.changes()) {
         let asked = example(&scene, entry);
         let ask = scene.signed(&asked.who, plain(entry, &asked.arguments, ""));

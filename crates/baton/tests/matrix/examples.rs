@@ -12,8 +12,6 @@ use crate::scene::{ADA, BEA, Scene, Who, holding, title};
 pub struct Example {
     pub who: Who,
     pub arguments: Value,
-    /// The code of the problem, where nothing can be granted yet.
-    pub refused: Option<&'static str>,
 }
 
 /// Every operation but one: who has revoked the key that it shows can ask nothing else, and not the
@@ -28,10 +26,10 @@ pub fn example(scene: &Scene, entry: &Entry) -> Example {
     example_with(&scene.spare, entry)
 }
 
-/// The same where this is the public id of a key that nobody needs.
+/// The same where this is the id of the key that nobody needs.
 pub fn example_with(spare: &str, entry: &Entry) -> Example {
     let title = title(entry);
-    let by = |who: Who, arguments: Value| Example { who, arguments, refused: None };
+    let by = |who: Who, arguments: Value| Example { who, arguments };
     if let Some((_, token, arguments)) = OF_HOLDERS.iter().find(|(what, ..)| *what == title) {
         return by(holding(token), read(arguments));
     }
@@ -43,11 +41,6 @@ pub fn example_with(spare: &str, entry: &Entry) -> Example {
         "run start" => by(BEA, json!({ "project": "shop", "title": "an own goal" })),
         "key rotate" => by(ADA, json!({ "key": spare, "overlap": "5m" })),
         "key revoke" => by(ADA, json!({ "key": spare, "reason": "nobody needs it" })),
-        // Nobody verifies over any surface yet, so there is no receipt to show.
-        "receipt show" => Example {
-            refused: Some("not_found"),
-            ..by(ADA, json!({ "task": "T-4", "line": "tests" }))
-        },
         "tenant create" => by(ADA, json!({ "tenant": "third" })),
         "tenant list" => by(ADA, json!({ "limit": 5 })),
         _ => panic!("`{title}` has no example: add one"),
@@ -77,6 +70,7 @@ const OF_HOLDERS: &[(&str, &str, &str)] = &[
     ("run receive", "answered", r#"{ "run": "R-14.1", "mark": "applied" }"#),
     ("run block", "held", r#"{ "run": "R-4.1", "kind": "needs_input", "reason": "which?" }"#),
     ("run release", "held", r#"{ "run": "R-4.1", "reason": "no time" }"#),
+    ("run exit", "held", r#"{ "run": "R-4.1" }"#),
     ("run complete", "held", r#"{ "run": "R-4.1", "summary": "all of it" }"#),
     ("run fail", "held", r#"{ "run": "R-4.1", "code": "stuck", "reason": "no way" }"#),
 ];
@@ -126,7 +120,8 @@ const OF_PERSONS: &[(&str, &str)] = &[
     ("checkpoint show", r#"{ "task": "T-4", "number": 1 }"#),
     ("attempt list", r#"{ "task": "T-13" }"#),
     ("attempt show", r#"{ "attempt": "A-13.1" }"#),
-    ("receipt list", r#"{ "task": "T-4" }"#),
+    ("receipt list", r#"{ "task": "T-16" }"#),
+    ("receipt show", r#"{ "task": "T-16", "line": "tests" }"#),
     ("inbox list", r#"{ "project": "shop" }"#),
     ("event list", r#"{ "limit": 100 }"#),
     ("pool list", r#"{ "limit": 100 }"#),

@@ -1,13 +1,23 @@
 //! Another tenant cannot tell a world in which we are from one in which we are not.
 
+use baton::operation::{Level, Permit};
 use baton::operations;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::caller::Answer;
 use crate::equal::elsewhere;
 use crate::examples::{example, table};
+use crate::ground::Fresh;
 use crate::scene::{ADA, Scene, Who, title};
 use crate::surfaces::plain;
+
+crate::on_every_ground![
+    our_ids_are_missing_ones_to_the_last_byte,
+    our_claim_tokens_are_worth_nothing_elsewhere,
+    she_sees_the_same_with_us_and_without_us,
+    a_request_key_of_ours_is_free_for_her,
+    her_stream_has_her_events_alone,
+];
 
 /// The owner of another tenant, which has nothing yet.
 const EVE: Who = Who { key: "eve", token: None };
@@ -26,7 +36,7 @@ fn plainly(answer: &Answer) -> (u16, Value) {
     (answer.status, body)
 }
 
-fn mask(value: &mut Value) {
+pub fn mask(value: &mut Value) {
     match value {
         Value::Object(map) => {
             let is_key = map.contains_key("scopes");
@@ -44,9 +54,8 @@ fn mask(value: &mut Value) {
     }
 }
 
-#[tokio::test]
-async fn our_ids_are_missing_ones_to_the_last_byte() {
-    let scene = Scene::new().await;
+async fn our_ids_are_missing_ones_to_the_last_byte(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for entry in table() {
         let ours = example(&scene, entry).arguments;
@@ -58,7 +67,7 @@ async fn our_ids_are_missing_ones_to_the_last_byte() {
         let one = scene.world.ask(&scene.signed(&EVE, plain(entry, &ours, "eve"))).await;
         let other = scene.world.ask(&scene.signed(&EVE, plain(entry, &missing, "eve"))).await;
         assert_eq!(told(&one), told(&other), "{}", title(entry));
-        let admitted = if entry.about.level == baton_domain::scope::Level::Work {
+        let admitted = if entry.about.permit == Permit::Scope(Level::Work) {
             // Without a token, whoever acts must name its attempt first.
             [400, 404].contains(&one.status)
         } else {
@@ -69,9 +78,8 @@ async fn our_ids_are_missing_ones_to_the_last_byte() {
     assert_eq!(scene.dump().await, before, "she left a trace");
 }
 
-#[tokio::test]
-async fn our_claim_tokens_are_worth_nothing_elsewhere() {
-    let scene = Scene::new().await;
+async fn our_claim_tokens_are_worth_nothing_elsewhere(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let thief = Who { token: Some("held"), ..EVE };
     for entry in table() {
@@ -84,9 +92,8 @@ async fn our_claim_tokens_are_worth_nothing_elsewhere() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn she_sees_the_same_with_us_and_without_us() {
-    let (with, without) = (Scene::new().await, Scene::bare().await);
+async fn she_sees_the_same_with_us_and_without_us(fresh: Fresh) {
+    let (with, without) = (Scene::new(fresh).await, Scene::bare(fresh).await);
     let ours = with.dump_of("local").await;
     for entry in table() {
         let arguments = example(&with, entry).arguments;
@@ -102,29 +109,53 @@ async fn she_sees_the_same_with_us_and_without_us() {
     assert_eq!(with.dump_of("local").await, ours, "she changed something of ours");
 }
 
-#[tokio::test]
-async fn a_request_key_of_ours_is_free_for_her() {
-    for entry in table().into_iter().filter(|entry| entry.about.changes()) {
-        let (with, without) = (Scene::new().await, Scene::bare().await);
-        let asked = example(&with, entry);
-        let first = with.signed(&asked.who, plain(entry, &asked.arguments, "shared"));
-        with.world.ask(&first).await;
-        let ours = with.dump_of("local").await;
+/// Who has the same name over there: request keys belong to a tenant and to a name.
+fn alike(key: &str) -> &'static str {
+    if key == "ada" { "her ada" } else { "her bea" }
+}
+
+async fn name_alike(scene: &mut Scene) {
+    for (name, kind) in [("ada", "person"), ("bea", "agent")] {
+        let wish = json!({ "name": name, "principal": name, "kind": kind, "scopes": ["all"] });
+        let made = scene.done(&EVE, "key create", wish).await;
+        let key = made["key"].as_str().expect("it is shown once").to_owned();
+        scene.keys.insert(alike(name), key);
+    }
+}
+
+async fn a_request_key_of_ours_is_free_for_her(fresh: Fresh) {
+    let (mut with, mut without) = (Scene::new(fresh).await, Scene::bare(fresh).await);
+    for scene in [&mut with, &mut without] {
+        name_alike(scene).await;
+    }
+    for (at, entry) in table().into_iter().enumerate().filter(|(_, entry)| entry.about.changes()) {
+        let (asked, shared) = (example(&with, entry), format!("shared-{at}"));
+        let ours = plain(entry, &asked.arguments, &shared);
+        let mut first = with.world.ask(&with.signed(&asked.who, ours.clone())).await;
+        if first.status >= 300 {
+            // Something before has used up what this one needs.
+            (with, without) = (Scene::new(fresh).await, Scene::bare(fresh).await);
+            for scene in [&mut with, &mut without] {
+                name_alike(scene).await;
+            }
+            first = with.world.ask(&with.signed(&asked.who, ours.clone())).await;
+        }
+        assert!(first.status < 300, "{}: {}", title(entry), first.json());
+        let before = with.dump_of("local").await;
         let mut answers = vec![];
         for scene in [&with, &without] {
-            let ask = scene.signed(&EVE, plain(entry, &asked.arguments, "shared"));
-            let answer = scene.world.ask(&ask).await;
+            let twin = Who { key: alike(asked.who.key), token: None };
+            let answer = scene.world.ask(&scene.signed(&twin, ours.clone())).await;
             assert_eq!(answer.header("idempotent-replayed"), "", "{}", title(entry));
             answers.push(plainly(&answer));
         }
         assert_eq!(answers[0], answers[1], "{}", title(entry));
-        assert_eq!(with.dump_of("local").await, ours, "{}", title(entry));
+        assert_eq!(with.dump_of("local").await, before, "{}", title(entry));
     }
 }
 
-#[tokio::test]
-async fn her_stream_has_her_events_alone() {
-    let scene = Scene::new().await;
+async fn her_stream_has_her_events_alone(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let events = operations::find("event", "list").expect("it is in the table");
     let list = |who: &Who| scene.signed(who, plain(events, &serde_json::json!({}), ""));
     let ours = scene.world.ask(&list(&ADA)).await.json();

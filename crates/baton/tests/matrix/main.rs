@@ -3,15 +3,24 @@
 
 mod attacks;
 mod canaries;
+mod described;
 mod dump;
+mod edges;
 mod equal;
 mod examples;
 mod foreign;
+mod ground;
+mod hinted;
 mod permits;
+mod poison;
+mod program;
+mod races;
 mod raw;
 mod scene;
 mod stolen;
 mod surfaces;
+mod tampering;
+mod typed;
 mod wrong;
 mod wrongness;
 

@@ -4,11 +4,17 @@ use baton::server::limits::JSON_DEPTH_MAX;
 
 use crate::caller::Ask;
 use crate::examples::{example, table};
+use crate::ground::Fresh;
 use crate::scene::{Scene, title};
 use crate::surfaces::plain;
 
+crate::on_every_ground![
+    a_body_that_is_not_one_object_is_refused_by_every_operation,
+    what_a_page_can_send_is_refused_by_every_operation,
+];
+
 /// Bodies, and what is said to each.
-fn bodies(good: &str) -> Vec<(Vec<u8>, u16, &'static str)> {
+pub fn bodies(good: &str) -> Vec<(Vec<u8>, u16, &'static str)> {
     let inner = &good[1..good.len() - 1];
     let more = if inner.is_empty() { String::new() } else { format!(",{inner}") };
     let (open, close) = ("[".repeat(JSON_DEPTH_MAX), "]".repeat(JSON_DEPTH_MAX));
@@ -28,9 +34,8 @@ fn bodies(good: &str) -> Vec<(Vec<u8>, u16, &'static str)> {
     ]
 }
 
-#[tokio::test]
-async fn a_body_that_is_not_one_object_is_refused_by_every_operation() {
-    let scene = Scene::new().await;
+async fn a_body_that_is_not_one_object_is_refused_by_every_operation(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     let mut caller = scene.world.connect().await;
     for entry in table().into_iter().filter(|entry| entry.about.changes()) {
@@ -49,9 +54,8 @@ async fn a_body_that_is_not_one_object_is_refused_by_every_operation() {
     assert_eq!(scene.dump().await, before);
 }
 
-#[tokio::test]
-async fn what_a_page_can_send_is_refused_by_every_operation() {
-    let scene = Scene::new().await;
+async fn what_a_page_can_send_is_refused_by_every_operation(fresh: Fresh) {
+    let scene = Scene::new(fresh).await;
     let before = scene.dump().await;
     for entry in table() {
         let asked = example(&scene, entry);

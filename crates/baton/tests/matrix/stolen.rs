@@ -18,12 +18,12 @@ async fn ask(serving: &Serving, method: &str, target: &str, body: &Value) -> Ans
 }
 
 /// Every file below a folder that contains one of the words.
-fn holding(folder: &Path, words: &[&str]) -> Vec<String> {
+pub fn holders(folder: &Path, words: &[&str]) -> Vec<String> {
     let mut found = vec![];
     for one in fs::read_dir(folder).expect("it is ours") {
         let path = one.expect("it is there").path();
         if path.is_dir() {
-            found.extend(holding(&path, words));
+            found.extend(holders(&path, words));
         } else if path.is_file() {
             let bytes = fs::read(&path).expect("it is ours");
             let has = |word: &&&str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
@@ -59,7 +59,7 @@ async fn no_secret_is_on_disk_and_a_restored_copy_knows_no_token_of_before() {
 
     let secret = key.split('_').nth(2).expect("a key has parts").to_owned();
     assert!(secret.len() > 40, "{secret}");
-    assert_eq!(holding(folder.path(), &[&token, &token[7..], &key, &secret]), [] as [&str; 0]);
+    assert_eq!(holders(folder.path(), &[&token, &token[7..], &key, &secret]), [] as [&str; 0]);
 
     run(&data, &["restore", copy.to_str().expect("a plain path")]);
     let again = start(&data);

@@ -1,7 +1,7 @@
 //! The ways in which an operation is asked for.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use baton::operation::{Entry, Method};
@@ -33,10 +33,32 @@ pub enum Way {
     Socket,
     /// The command line with its arguments as JSON.
     Cli,
+    /// A tool over MCP.
+    Mcp,
 }
 
 /// Every way.
-pub const WAYS: [Way; 4] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli];
+pub const WAYS: [Way; 5] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli, Way::Mcp];
+
+impl Way {
+    /// Whether it has this operation: some are no tools.
+    pub fn offers(self, entry: &Entry) -> bool {
+        let name = entry.about.name();
+        self != Self::Mcp || baton::mcp::listing().iter().any(|(own, ..)| *own == name)
+    }
+
+    /// What it says where the table says this: over MCP no secret is shown, and the next step is a
+    /// tool where there is one.
+    pub fn told(self, said: &Said) -> Said {
+        let mut said = said.clone();
+        if self == Self::Mcp
+            && let Some(body) = said.body.as_object_mut()
+        {
+            body.retain(|name, _| !["claim_token", "agent_token", "next"].contains(&name.as_str()));
+        }
+        said
+    }
+}
 
 /// The scene with a socket beside its port.
 pub struct Stand {
@@ -76,6 +98,12 @@ impl Stand {
                 said(&caller.ask(&ask).await)
             }
             Way::Cli => self.typed(who, entry, arguments, request).await,
+            Way::Mcp => {
+                let ask = self.scene.signed(who, tool(entry, arguments, request));
+                let result = self.scene.world.ask(&ask).await.json()["result"].take();
+                let granted = result["isError"] == false;
+                way.told(&Said { granted, body: result["structuredContent"].clone() })
+            }
         }
     }
 
@@ -128,24 +156,28 @@ impl Stand {
             drop(stdin);
             child.wait_with_output().expect("it ends")
         };
-        let output = spawn_blocking(run).await.expect("it ran");
-        let granted = output.status.success();
-        let text = if granted { &output.stdout } else { &output.stderr };
-        let body: Value = serde_json::from_slice(text)
-            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(text)));
-        if granted {
-            return Said { granted, body };
-        }
-        let problem = body["error"].clone();
-        let code = output.status.code().and_then(|code| u8::try_from(code).ok());
-        let word = problem["code"].as_str().expect("a problem has a code");
-        let row = baton::problem::CODES.iter().find(|row| row.word == word);
-        assert_eq!(code, row.map(|row| row.exit), "the exit code of {word}");
-        Said { granted, body: problem }
+        printed(&spawn_blocking(run).await.expect("it ran"))
     }
 }
 
-fn said(answer: &Answer) -> Said {
+/// What a command printed, and whether it exits as it must.
+pub fn printed(output: &Output) -> Said {
+    let granted = output.status.success();
+    let text = if granted { &output.stdout } else { &output.stderr };
+    let body: Value = serde_json::from_slice(text)
+        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(text)));
+    if granted {
+        return Said { granted, body };
+    }
+    let problem = body["error"].clone();
+    let code = output.status.code().and_then(|code| u8::try_from(code).ok());
+    let word = problem["code"].as_str().expect("a problem has a code");
+    let row = baton::problem::CODES.iter().find(|row| row.word == word);
+    assert_eq!(code, row.map(|row| row.exit), "the exit code of {word}");
+    Said { granted, body: problem }
+}
+
+pub fn said(answer: &Answer) -> Said {
     Said { granted: answer.status < 300, body: answer.json() }
 }
 
@@ -180,7 +212,25 @@ pub fn plain(entry: &Entry, arguments: &Value, request: &str) -> Ask {
     Ask::change(entry.about.method.word(), &path, request, &json!(rest))
 }
 
-fn as_text(value: &Value) -> String {
+/// The request as a call of a tool, of nobody and for no host.
+fn tool(entry: &Entry, arguments: &Value, request: &str) -> Ask {
+    let (version, name) = ("2026-07-28", entry.about.name());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "baton/idempotency-key": request,
+    });
+    let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    Ask::new("POST", "/mcp?toolset=all")
+        .json(&message)
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", version)
+        .with("mcp-method", "tools/call")
+        .with("mcp-name", &name)
+}
+
+pub fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

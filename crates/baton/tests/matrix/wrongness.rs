@@ -1,6 +1,6 @@
 //! Values that break the rules of a shape, each in one place.
 
-use baton::shape::{Field, Shape};
+use baton::shape::{Field, Form, Shape};
 use serde_json::{Value, json};
 
 /// A value that is wrong, and the place that must be named.
@@ -31,15 +31,17 @@ fn of_shape(at: &str, shape: &Shape) -> Vec<Wrong> {
             all.extend(
                 ["a\u{0}b", "a\u{1b}[2Jb", "\u{7f}", "a\u{9b}b"].map(|text| here(json!(text))),
             );
-            if form.is_some() {
+            if *form == Some(Form::LINE) {
+                all.extend(["two\nlines", "a\ttab"].map(|text| here(json!(text))));
+            } else if form.is_some() {
                 all.extend(["no such form!", "ÄÖÜ", "../..", "-"].map(|text| here(json!(text))));
             }
         }
-        Shape::Number { min, max } => {
+        Shape::Number { min, max, .. } => {
             all.extend([json!(-1), json!(1.5), json!(max + 1), json!(1e300)].map(here));
             all.extend(min.checked_sub(1).map(|less| here(json!(less))));
         }
-        Shape::Flag | Shape::Json => {}
+        Shape::Flag | Shape::Tagged { .. } | Shape::Json => {}
         Shape::Choice(_) => all.extend([json!("nonsense"), json!("")].map(here)),
         Shape::List { of, .. } => {
             all.push(here(json!(vec![right(of); TOO_MANY])));
@@ -86,7 +88,7 @@ fn strangers(shape: &Shape) -> Vec<Value> {
         Shape::Number { .. } => value.is_number(),
         Shape::Flag => value.is_boolean(),
         Shape::List { .. } => value.is_array(),
-        Shape::Map { .. } | Shape::Record(_) => value.is_object(),
+        Shape::Map { .. } | Shape::Record(_) | Shape::Tagged { .. } => value.is_object(),
         Shape::Json => true,
     };
     all.into_iter().filter(|value| !fits(value)).collect()
@@ -102,6 +104,7 @@ fn right(shape: &Shape) -> Value {
         Shape::Choice(words) => json!(words[0]),
         Shape::List { .. } => json!([]),
         Shape::Map { .. } | Shape::Json => json!({}),
+        Shape::Tagged { tag, words } => json!({ *tag: words[0] }),
         Shape::Record(record) => {
             let required = record.fields.iter().filter(|field| field.required);
             required.map(|field| (field.name.to_owned(), right(&field.shape))).collect()

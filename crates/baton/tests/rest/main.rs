@@ -5,10 +5,13 @@ mod bounds;
 mod closing;
 mod doors;
 mod ending;
+mod halves;
 mod more;
+mod often;
 mod operator;
 mod strangers;
 mod streams;
+mod tls;
 mod unix;
 
 #[path = "../support/caller.rs"]

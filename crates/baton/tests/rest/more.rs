@@ -1,5 +1,6 @@
 //! What only these tests ask of the world and its callers.
 
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,13 +8,15 @@ use baton::server::Limits;
 use baton_domain::key::{KeyId, Kind};
 use baton_domain::text::Reason;
 use baton_store::clock::ManualClock;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::caller::{Ask, Caller, PATIENCE};
-use crate::world::{NOON, World, how};
+use crate::serving::Serving;
+use crate::world::{NOON, World, how, memory};
 
 /// How often a test looks for something that is about to happen.
 const LOOKS_MAX: usize = 2_000_000;
@@ -42,7 +45,7 @@ impl World {
     }
 
     pub async fn with(limits: Limits) -> Self {
-        Self::at(Arc::new(ManualClock::at(NOON)), limits).await
+        Self::at(Arc::new(ManualClock::at(NOON)), limits, memory).await
     }
 
     pub async fn other_key(&self) -> String {
@@ -92,6 +95,17 @@ impl World {
     /// Waits until so many listen for changes.
     pub async fn until_listening(&self, count: usize) {
         until(|| self.engine.changes().len() == count).await;
+    }
+}
+
+impl Serving {
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("it has an id"), signal).expect("it is alive");
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 }
 

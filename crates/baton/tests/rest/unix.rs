@@ -1,21 +1,25 @@
 //! The socket, and `baton serve` as a process.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use baton::server::{Limits, socket};
-use rustix::process::{Pid, Signal, kill_process};
+use baton_store::sqlite::backup;
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::caller::{Ask, Caller};
-use crate::serving::{Serving, command, folder, ready, start};
+use crate::serving::{command, folder, ready, start};
 use crate::world::World;
 
+/// How often a test looks for something that is about to happen.
+const LOOKS_MAX: usize = 20_000_000;
 /// Where SQLite keeps the number that says which version of a schema a file has.
 const VERSION_AT: u64 = 60;
 
@@ -109,17 +113,6 @@ fn exit(data: &Path, more: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-impl Serving {
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("it has an id"), signal).expect("it is alive");
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it ends")
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serve_says_when_it_is_ready_keeps_its_key_and_ends_cleanly() {
     let folder = folder();
@@ -173,7 +166,10 @@ async fn a_second_signal_ends_it_at_once() {
 fn it_does_not_start_where_others_could_listen_in() {
     let folder = folder();
     let data = folder.path().join("data");
-    let matrix: [(&[&str], &str); 7] = [
+    let matrix: [(&[&str], &str); 10] = [
+        (&["--listen", "0.0.0.0:0"], "--tls-cert"),
+        (&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere"], "--tls-key"),
+        (&["--listen", "127.0.0.1:0", "--tls-cert", "/no", "--tls-key", "/no"], "/no cannot"),
         (&["--listen", "0.0.0.0:0"], "--behind-proxy"),
         (&["--listen", "[::]:0"], "--behind-proxy"),
         (&["--listen", "192.0.2.1:80"], "--behind-proxy"),
@@ -188,6 +184,39 @@ fn it_does_not_start_where_others_could_listen_in() {
         assert!(said.contains(word), "{more:?}: {said}");
         assert!(!data.exists(), "{more:?} made something");
     }
+}
+
+#[test]
+fn a_port_that_is_taken_leaves_no_folder_behind() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = taken.local_addr().expect("it has one").to_string();
+    let (code, said) = exit(&data, &["--listen", &address]);
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains(&address) && said.contains("--listen"), "{said}");
+    assert!(!data.exists(), "it made something");
+    // Somebody else in the folder is told before somebody else at the port.
+    let _serving = start(&data);
+    let (code, said) = exit(&data, &["--listen", &address]);
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("data"), "{said}");
+}
+
+#[test]
+fn it_stops_with_its_input_if_it_is_told_to() {
+    let folder = folder();
+    let mut command = command(folder.path(), &["--listen", "127.0.0.1:0", "--stop-with-stdin"]);
+    let mut serving = ready({
+        command.stdin(Stdio::piped());
+        command
+    });
+    drop(serving.child.stdin.take());
+    assert_eq!(serving.wait().code(), Some(0));
+    // A terminal that goes away is the same.
+    let mut serving = start(folder.path());
+    serving.signal(Signal::HUP);
+    assert_eq!(serving.wait().code(), Some(0));
 }
 
 #[test]
@@ -271,4 +300,42 @@ async fn a_store_that_fails_while_it_serves_ends_it_with_the_code_of_the_disk() 
     }
     let status = serving.wait();
     assert_eq!(status.code(), Some(74), "{status:?}, after {last}");
+}
+
+#[test]
+fn a_folder_that_is_removed_under_it_ends_it_with_the_code_of_the_disk() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mut serving = start(&data);
+    fs::rename(&data, folder.path().join("elsewhere")).expect("it is ours");
+    assert_eq!(serving.wait().code(), Some(74));
+    let mut said = String::new();
+    let err = serving.child.stderr.as_mut().expect("it is piped");
+    err.read_to_string(&mut said).expect("it is text");
+    assert!(said.contains("was moved or removed"), "{said}");
+}
+
+#[test]
+fn a_demo_that_is_killed_takes_its_server_with_it() {
+    let folder = folder();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_baton"));
+    demo.arg("demo").env("TMPDIR", folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut demo = demo.stderr(Stdio::null()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = demo.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut line).expect("it says something");
+    let made = fs::read_dir(folder.path()).expect("it is ours").next().expect("one folder");
+    let data = made.expect("it reads").path().join("data");
+    let socket = std::os::unix::net::UnixStream::connect(data.join("run/baton.sock"));
+    let mut socket = socket.expect("its server listens");
+    assert!(backup::is_in_use(&data).expect("it can be asked"));
+    demo.kill().expect("it takes a signal");
+    demo.wait().expect("it ends");
+    // The server lets go of whoever is there, and then of its folder.
+    socket.read_to_end(&mut vec![]).expect("the end comes");
+    let deadline = (0..LOOKS_MAX).find(|_| {
+        std::thread::yield_now();
+        !backup::is_in_use(&data).expect("it can be asked")
+    });
+    assert!(deadline.is_some(), "it still works in the folder");
 }

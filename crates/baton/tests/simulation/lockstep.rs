@@ -17,8 +17,8 @@ use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
     Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, KeyFound,
-    KeyRow, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants,
-    Told,
+    KeyRow, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow,
+    Tenants, Told,
 };
 use baton_testkit::chance::Chance;
 
@@ -247,6 +247,15 @@ impl Store for Lockstep {
         ready(now(self.inner().history(tenant, id, after, count_max)))
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        ready(now(self.inner().past(tenant, id, which)))
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -264,6 +273,15 @@ impl Store for Lockstep {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         ready(now(self.inner().entries_of(tenant, id, from_version, count_max)))
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        ready(now(self.inner().entries_at(tenant, id, versions)))
     }
 
     fn projects<'a>(

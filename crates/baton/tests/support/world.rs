@@ -1,4 +1,4 @@
-//! A server on loopback over the model, and somebody with a key.
+//! A server on loopback, and somebody with a key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
+use baton_store::{Bell, Clock, Store};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Answer, Ask, Caller};
@@ -34,18 +35,23 @@ pub struct World {
 }
 
 impl World {
-    /// A server whose clock is the test's.
-    pub async fn at(clock: Arc<ManualClock>, limits: Limits) -> Self {
+    /// A server whose clock is the test's, on a store that `open` makes.
+    pub async fn at(
+        clock: Arc<ManualClock>,
+        limits: Limits,
+        open: impl FnOnce(Arc<dyn Clock>, Bell) -> Arc<dyn Store>,
+    ) -> Self {
         let waiters = Waiters::new();
-        let store = MemoryStore::new(baton_domain::decide, clock.clone(), waiters.bell());
+        let store = open(clock.clone(), waiters.bell());
+        let incarnation = store.incarnation();
         let engine = Arc::new(Engine::new(Parts {
-            store: Arc::new(store),
+            store,
             waiters,
             clock: clock.clone(),
             stopwatch: Arc::new(StoppedWatch),
             chance: Arc::new(SeededChance::new(1)),
             secrets: Secrets::new([7; 32]),
-            incarnation: 1,
+            incarnation,
         }));
         let chance = Arc::new(SeededChance::new(2));
         let identity = Identity::new(Arc::clone(&engine), chance, operations::scopes());
@@ -103,6 +109,11 @@ impl World {
     pub fn signed(&self, ask: Ask) -> Ask {
         self.plain(ask).with("authorization", &format!("Bearer {}", self.key))
     }
+}
+
+/// The model.
+pub fn memory(clock: Arc<dyn Clock>, bell: Bell) -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(baton_domain::decide, clock, bell))
 }
 
 /// By the way of a test.

@@ -7,7 +7,7 @@ use crate::policy::lease_is_bounded;
 use crate::pool::{PoolMove, PoolName, Take, bar};
 use crate::project::WorkedBy;
 use crate::refusal::Refusal;
-use crate::run::{BlockKind, Idle, Purpose, Run, RunState};
+use crate::run::{BlockKind, Idle, Mark, Purpose, Run, RunState};
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Flow, Impediment};
 use crate::time::Timestamp;
@@ -49,8 +49,12 @@ pub(super) fn claim(
         expires_at: now + length,
         length,
     };
+    // The claimer is given what a person said with the hand-off.
+    let unheard = run.answer.is_some_and(|answer| answer.mark == Mark::Sent);
+    let hears = unheard && purpose(lane.sort) == Purpose::Work;
+    let delivered = hears.then_some(Event::AnswerMarked { mark: Mark::Delivered });
     Ok(Decision {
-        events: vec![claimed],
+        events: [claimed].into_iter().chain(delivered).collect(),
         lease: Some(LeaseChange::Grant(lease)),
         pools: takes.into_iter().map(PoolMove::Take).collect(),
         reactions: vec![],

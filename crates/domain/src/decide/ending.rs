@@ -250,8 +250,25 @@ pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &
 
 /// Tells the task whose agent made this one.
 pub(super) fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
-    if let Some(to) = flow.creator_task {
-        decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended } });
+    let Some(to) = flow.creator_task else { return };
+    let by = decision.events.iter().any(is_own_word).then(|| flow.run.as_ref()?.held());
+    let by = by.flatten().map(|held| held.holder.clone());
+    decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended, by } });
+}
+
+/// Whether an attempt ended as its agent said, and not because somebody or time ended it.
+fn is_own_word(event: &Event) -> bool {
+    let Event::AttemptEnded { outcome, .. } = event else { return false };
+    match outcome {
+        Outcome::Completed { .. }
+        | Outcome::Failed { fault: Fault::Agent, .. }
+        | Outcome::Blocked { .. } => true,
+        Outcome::Failed { fault: Fault::Infrastructure | Fault::Forced, .. }
+        | Outcome::Released { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::Cancelled
+        | Outcome::EndedWithoutResult => false,
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::command::Time;
 use crate::deadline::Deadline;
 use crate::event::{Event, Requeue};
-use crate::ids::TaskId;
+use crate::ids::{PrincipalId, TaskId};
 use crate::limits::BACKSTOP;
 use crate::project::Project;
 use crate::reaction::{Cause, Reaction};
@@ -135,11 +135,19 @@ fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
     if flow.ending().is_some() {
         return Decision::default();
     }
-    match reaction.cause {
-        Cause::DependencySettled { met } => settle(scene, flow, reaction.from, met),
+    match &reaction.cause {
+        Cause::DependencySettled { met } => settle(scene, flow, reaction.from, *met),
         Cause::ChildSettled | Cause::ChildAdded => roll_up(scene, flow),
-        Cause::Wake { ended } => Decision::of(vec![Event::Woken { by: reaction.from, ended }]),
+        // Whoever did it there and holds the run here knows already.
+        Cause::Wake { by: Some(by), .. } if is_held_by(flow, by) => Decision::default(),
+        Cause::Wake { ended, .. } => {
+            Decision::of(vec![Event::Woken { by: reaction.from, ended: *ended }])
+        }
     }
+}
+
+fn is_held_by(flow: &Flow, principal: &PrincipalId) -> bool {
+    flow.run.as_ref().and_then(Run::held).is_some_and(|held| held.holder == *principal)
 }
 
 /// One name leaves the set; the last one lets the task go on, so two at once give one run.

@@ -13,7 +13,7 @@ use baton_domain::ids::{
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::limits::{
     BUDGET_MICROS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
-    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, UNPROVEN_MAX,
+    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, TRAIL_MAX, UNPROVEN_MAX,
 };
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Take};
@@ -26,6 +26,7 @@ use baton_domain::task::{
 };
 use baton_domain::text::{Code, Reason};
 use baton_domain::time::{Millis, Timestamp};
+use baton_domain::trail::{Ended, Keys, Trail};
 
 use crate::cast::{capable, contracted, digest, solo, story, text, world};
 
@@ -125,6 +126,7 @@ fn base() -> Flow {
             finish: Finish::Failed { code: worst_code() },
             result: Some(RunResult::Unverified),
             silent_end: true,
+            submitted: Some(u64::from(u32::MAX)),
         }),
         runs: u32::MAX,
         attempts: u32::MAX,
@@ -175,6 +177,27 @@ fn block() -> Block {
     }
 }
 
+fn trail() -> Trail {
+    let keys = || Keys { last: vec![u64::from(u32::MAX); TRAIL_MAX], count: u32::MAX };
+    let ended = [
+        Ended::Completed,
+        Ended::Failed,
+        Ended::Blocked,
+        Ended::Released,
+        Ended::TimedOut,
+        Ended::Lost,
+        Ended::Cancelled,
+        Ended::EndedWithoutResult,
+    ];
+    Trail {
+        talk: keys(),
+        reports: keys(),
+        submitted: Some(u64::from(u32::MAX)),
+        verified: Some(u64::from(u32::MAX)),
+        ended: ended.into_iter().map(|word| (word, u32::from(u16::MAX))).collect(),
+    }
+}
+
 fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
     let held = Held {
         attempt: u32::MAX,
@@ -205,6 +228,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         progress: Progress { done: u32::MAX, failed: u32::MAX },
         checkpoints: CHECKPOINTS_MAX,
         starved: true,
+        trail: trail(),
     }
 }
 
@@ -221,7 +245,8 @@ fn held_runs() -> Vec<Run> {
         armed
     };
     let cleanup = only(Some(Deadline::Cleanup));
-    let stopping = |verdict| Phase::Stopping { verdict, survivor: false };
+    let stopping =
+        |verdict| Phase::Stopping { verdict, survivor: false, raised: u64::from(u32::MAX) };
     let submission = Some(SubmissionMark { raised: u64::from(u32::MAX), attempt: u32::MAX });
     let question = Question { raised: u64::from(u32::MAX), asked_at: LATE };
     let blocked = Outcome::Blocked { block: block(), answered: false };

@@ -467,8 +467,8 @@ fn an_end_is_told_to_every_dependant_the_parent_and_the_maker() {
     let met = Cause::DependencySettled { met: false };
     let told: BTreeSet<Reaction> = waiting
         .into_iter()
-        .map(|to| (to, met))
-        .chain([(parent, Cause::ChildSettled), (maker, Cause::Wake { ended: true })])
+        .map(|to| (to, met.clone()))
+        .chain([(parent, Cause::ChildSettled), (maker, Cause::Wake { ended: true, by: None })])
         .map(|(to, cause)| Reaction { to, from: on, cause })
         .collect();
     assert_eq!(ended.reactions.into_iter().collect::<BTreeSet<_>>(), told);

@@ -287,7 +287,8 @@ fn whoever_made_a_task_is_woken_when_it_is_stuck_and_when_it_ends() {
     let made = || NewTask { creator_task: Some(maker), ..started() };
     let wakes = |world: &World| {
         let ends = world.reactions.iter().filter(|reaction| reaction.to == maker);
-        ends.map(|reaction| reaction.cause == Cause::Wake { ended: true }).collect::<Vec<_>>()
+        ends.map(|reaction| matches!(reaction.cause, Cause::Wake { ended: true, .. }))
+            .collect::<Vec<_>>()
     };
     let id = world.at_work(made(), Mode::Solo);
     world.conclude(id, block(Why::NeedsInput));

@@ -23,4 +23,5 @@ mod shape;
 mod speech;
 mod spending;
 mod table;
+mod trails;
 mod world;

@@ -31,11 +31,11 @@ fn shut(since: Timestamp, until: Option<Timestamp>) -> Option<Shut> {
 fn a_limit_that_a_pool_has_already_writes_nothing() {
     let set = Pool { limit: Some(3), used: 2, ..Pool::default() };
     let nothing: Result<Vec<RecordEvent>, Refusal> = Ok(vec![]);
-    assert_eq!(decide_record(&with(Some(set.clone())), &limited(Some(3))), nothing);
-    assert_eq!(decide_record(&with(None), &limited(None)), nothing, "nobody set it");
+    assert_eq!(decide_record(&with(Some(set.clone())), &limited(Some(3)), NOW), nothing);
+    assert_eq!(decide_record(&with(None), &limited(None), NOW), nothing, "nobody set it");
     for (pool, limit) in [(Some(set.clone()), Some(4)), (Some(set), None), (None, Some(0))] {
         let event = RecordEvent::PoolLimited { pool: slots(), limit };
-        assert_eq!(decide_record(&with(pool), &limited(limit)), Ok(vec![event]));
+        assert_eq!(decide_record(&with(pool), &limited(limit), NOW), Ok(vec![event]));
     }
 }
 
@@ -45,11 +45,11 @@ fn pausing_again_what_is_paused_so_writes_nothing() {
     let paused = with(Some(Pool { shut: shut(NOW, until), ..Pool::default() }));
     let command = |shut| RecordCommand::ShutPool { pool: slots(), shut };
     let later = NOW + Millis::minutes(1);
-    assert_eq!(decide_record(&paused, &command(shut(later, until))), Ok(vec![]));
-    assert_eq!(decide_record(&with(None), &command(None)), Ok(vec![]), "it is open");
+    assert_eq!(decide_record(&paused, &command(shut(later, until)), NOW), Ok(vec![]));
+    assert_eq!(decide_record(&with(None), &command(None), NOW), Ok(vec![]), "it is open");
     let other = Some(Shut { reason: text("lunch"), since: later, until });
     for changed in [shut(later, None), other, None] {
-        let events = decide_record(&paused, &command(changed)).expect("a person may");
+        let events = decide_record(&paused, &command(changed), NOW).expect("a person may");
         assert_eq!(events.len(), 1);
     }
 }
@@ -60,20 +60,20 @@ fn a_tenant_has_only_so_many_projects_and_pools() {
     let full = RecordScene { projects: PROJECTS_MAX, pools: POOLS_MAX, ..RecordScene::default() };
     let shut = RecordCommand::ShutPool { pool: slots(), shut: shut(NOW, None) };
     for command in [&put, &limited(Some(1)), &shut] {
-        let refused = decide_record(&full, command).expect_err("there is no place");
+        let refused = decide_record(&full, command, NOW).expect_err("there is no place");
         assert!(refused.to_string().contains("as many as a tenant may have"), "{refused}");
         let almost = RecordScene {
             projects: PROJECTS_MAX - 1,
             pools: POOLS_MAX - 1,
             ..RecordScene::default()
         };
-        assert!(decide_record(&almost, command).is_ok());
+        assert!(decide_record(&almost, command, NOW).is_ok());
     }
     let mut changed = project();
     changed.promote = false;
     let known = RecordScene { project: Some(project()), pool: Some(Pool::default()), ..full };
-    assert!(decide_record(&known, &RecordCommand::PutProject(changed)).is_ok(), "it is there");
-    assert!(decide_record(&known, &limited(Some(1))).is_ok(), "it is there");
+    assert!(decide_record(&known, &RecordCommand::PutProject(changed), NOW).is_ok(), "it is there");
+    assert!(decide_record(&known, &limited(Some(1)), NOW).is_ok(), "it is there");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn echo(world: &World, id: TaskId, what: u8) -> Reaction {
             Cause::DependencySettled { met: ending.satisfies() }
         }
         Some(_) | None if what % 4 == 1 => Cause::ChildSettled,
-        ending => Cause::Wake { ended: ending.is_some() },
+        ending => Cause::Wake { ended: ending.is_some(), by: None },
     };
     Reaction { to: id, from, cause }
 }

@@ -99,7 +99,7 @@ pub(super) struct State {
 }
 
 /// The folders that lead to a blob.
-pub(super) struct Place {
+pub(super) struct Folders {
     tenant: Folder,
     first: Folder,
     pub(super) shard: Folder,
@@ -245,24 +245,24 @@ impl DirectoryBlobs {
         &self,
         tenant: Tenant<'_>,
         digest: &Digest,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<Folders>, Error> {
         let (first, second) = digest.shard();
         let Some(tenant) = self.tenants.child(tenant.0)? else { return Ok(None) };
         let Some(first) = tenant.child(&format!("{first:02x}"))? else { return Ok(None) };
         let Some(shard) = first.child(&format!("{second:02x}"))? else { return Ok(None) };
-        Ok(Some(Place { tenant, first, shard }))
+        Ok(Some(Folders { tenant, first, shard }))
     }
 
     pub(super) fn place_or_make(
         &self,
         tenant: Tenant<'_>,
         digest: &Digest,
-    ) -> Result<Place, Error> {
+    ) -> Result<Folders, Error> {
         let (first, second) = digest.shard();
         let tenant = self.tenants.child_or_make(tenant.0)?;
         let first = tenant.child_or_make(&format!("{first:02x}"))?;
         let shard = first.child_or_make(&format!("{second:02x}"))?;
-        Ok(Place { tenant, first, shard })
+        Ok(Folders { tenant, first, shard })
     }
 
     /// Opens a blob.
@@ -270,7 +270,7 @@ impl DirectoryBlobs {
         &self,
         tenant: Tenant<'_>,
         digest: &Digest,
-    ) -> Result<(File, Metadata, Place), Error> {
+    ) -> Result<(File, Metadata, Folders), Error> {
         let digest = *digest;
         let place = self.place(tenant, &digest)?.ok_or(Error::NotFound { digest })?;
         let entry = place.shard.entry(&digest.to_string());
@@ -318,7 +318,7 @@ impl DirectoryBlobs {
     }
 }
 
-impl Place {
+impl Folders {
     /// Makes the blob's name durable, and the names of all folders that lead to it.
     ///
     /// All of them, always: a folder that is there may have been made a moment ago by another put

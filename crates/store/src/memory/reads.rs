@@ -11,8 +11,8 @@ use baton_domain::time::Timestamp;
 
 use super::tenant::{Kept, Tenant};
 use crate::read::{
-    About, COUNTED_MAX, Entry, Filter, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunNow,
-    RunRow, SHOWN_MAX, Stats, TaskRow, page_size,
+    About, COUNTED_MAX, Entry, Filter, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunNow, RunRow, SHOWN_MAX, Stats, TaskRow, page_size, versions,
 };
 
 impl Tenant {
@@ -97,6 +97,25 @@ impl Tenant {
             .collect();
         let list = fill(found, version, |_| true, count_max, self.head());
         List { next: list.next.map(|last| last + 1), ..list }
+    }
+
+    pub(super) fn past(&self, id: TaskId, which: PastId) -> Option<Past> {
+        let history = self.tasks.get(&id).map(|kept| &kept.history[..]).unwrap_or_default();
+        let is_meant = |record: &&Past| match (record, which) {
+            (Past::Attempt(own), PastId::Attempt(number)) => own.number == number,
+            (Past::Checkpoint(own), PastId::Checkpoint(number)) => own.number == number,
+            (Past::Attempt(_) | Past::Checkpoint(_) | Past::Run(_), _) => false,
+        };
+        history.iter().map(|(_, record)| record).find(is_meant).cloned()
+    }
+
+    pub(super) fn entries_at(&self, id: TaskId, wanted: Vec<u64>) -> Vec<Entry> {
+        let wanted = versions(wanted);
+        let is_meant = |entry: &&Entry| match entry.about {
+            About::Task(task, version) => task == id && wanted.contains(&version),
+            About::Records(_) => false,
+        };
+        self.entries.iter().filter(is_meant).cloned().collect()
     }
 
     pub(super) fn project_list(

@@ -8,7 +8,7 @@ use baton_domain::command::Command;
 use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::pool::{PoolName, Pools};
-use baton_domain::project::{Project, RecordScene};
+use baton_domain::project::{Meant, Project, RecordScene};
 use baton_domain::scene::{Around, Lease, Needs};
 use baton_domain::task::{Brief, Flow, Kind, Stage, Task};
 use baton_domain::text::Text;
@@ -53,6 +53,8 @@ pub(super) struct Answered {
     pub(super) task: Option<TaskId>,
     /// The attempt whose lease the answer showed.
     pub(super) attempt: Option<u32>,
+    /// The run that it was about.
+    pub(super) run: Option<u32>,
 }
 
 impl Kept {
@@ -178,11 +180,8 @@ impl Tenant {
     }
 
     /// What a record command may look at.
-    pub(super) fn record_scene(
-        &self,
-        project: Option<&ProjectId>,
-        pool: Option<&PoolName>,
-    ) -> RecordScene {
+    pub(super) fn record_scene(&self, meant: Meant<'_>) -> RecordScene {
+        let Meant { project, task, pool } = meant;
         let live = || {
             let of_project =
                 |flow: &&Flow| Some(&flow.project) == project && flow.ending().is_none();
@@ -199,6 +198,7 @@ impl Tenant {
             occupied: occupied.into_iter().collect(),
             live: live().map(|_| 1).sum(),
             projects: self.projects.len(),
+            task: task.is_some_and(|id| self.tasks.contains_key(&id)),
             pool: pool.and_then(|name| self.pools.get(name)).cloned(),
             pools: self.pools.len(),
         }

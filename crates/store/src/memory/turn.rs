@@ -30,6 +30,7 @@ pub(super) struct Turn<'a> {
 #[derive(Default)]
 struct Done {
     task: Option<TaskId>,
+    run: Option<u32>,
     position: Option<u64>,
     swept: Swept,
 }
@@ -54,7 +55,7 @@ impl Turn<'_> {
             Aim::Key(command) => Done { position: self.on_key(order, command)?, ..Done::default() },
             Aim::Sweep(count_max) => Done { swept: self.sweep(*count_max), ..Done::default() },
         };
-        let committed = self.committed(&order.tenant, &done);
+        let committed = self.committed(&order.tenant, &done, self.now);
         if let (Some(request), Some(key)) = (&order.request, key) {
             let answered = Answered {
                 fingerprint: request.fingerprint,
@@ -62,6 +63,7 @@ impl Turn<'_> {
                 position: done.position,
                 task: done.task,
                 attempt: committed.lease.as_ref().map(|lease| lease.attempt),
+                run: done.run,
             };
             self.tenant(&order.tenant).requests.insert(key, answered);
         }
@@ -85,31 +87,31 @@ impl Turn<'_> {
         self.state.tenants.get(tenant)?.requests.get(key)
     }
 
-    fn committed(&self, tenant: &TenantId, done: &Done) -> Committed {
+    fn committed(&self, tenant: &TenantId, done: &Done, at: Timestamp) -> Committed {
         let kept = done.task.and_then(|id| self.kept(tenant, id));
         Committed {
-            at: self.now,
-            position: done.position,
             task: kept.map(|kept| Arc::clone(&kept.flow)),
             lease: kept.and_then(|kept| kept.lease.clone()),
-            replayed: false,
+            run: done.run,
+            brief: kept.map(|kept| kept.brief.clone()),
             swept: done.swept,
+            ..Committed::of_no_task(at, done.position)
         }
     }
 
     /// The task as it is now; its lease only if it is still the one that was shown before, since
     /// whoever repeats an old claim must not be given the lease of the next holder.
     fn replay(&self, tenant: &TenantId, answered: &Answered) -> Committed {
-        let done = Done { task: answered.task, position: answered.position, ..Done::default() };
-        let now = self.committed(tenant, &done);
+        let Answered { task, run, position, .. } = *answered;
+        let done = Done { task, run, position, ..Done::default() };
+        let now = self.committed(tenant, &done, answered.at);
         let lease = now.lease.filter(|lease| answered.attempt == Some(lease.attempt));
-        Committed { at: answered.at, lease, replayed: true, ..now }
+        Committed { lease, replayed: true, ..now }
     }
 
     fn on_task(&mut self, order: &Order, id: TaskId, commands: &[Command]) -> Result<Done, Error> {
         let ruling = self.rule_on(&order.tenant, id, commands)?;
-        let position = self.write(&order.tenant, &order.actor, ruling);
-        Ok(Done { task: Some(id), position, ..Done::default() })
+        Ok(self.keep(order, ruling))
     }
 
     pub(super) fn rule_on(
@@ -133,9 +135,7 @@ impl Turn<'_> {
         let project = own.projects.get(project).ok_or(Refusal::NotFound)?;
         let times = (self.state.amnesty, self.now);
         let ruling = own.rule(self.judge, (None, project), commands, times)?;
-        let task = Some(ruling.task.flow.id);
-        let position = self.write(&order.tenant, &order.actor, ruling);
-        Ok(Done { task, position, ..Done::default() })
+        Ok(self.keep(order, ruling))
     }
 
     /// The first of all queued tasks by age and priority that the claimer may have.
@@ -145,10 +145,7 @@ impl Turn<'_> {
         let command = [Command::Claim(claim.clone())];
         for id in own.queued_for(&claim.claimant, self.now) {
             match self.rule_on(&order.tenant, id, &command) {
-                Ok(ruling) => {
-                    let position = self.write(&order.tenant, &order.actor, ruling);
-                    return Ok(Done { task: Some(id), position, ..Done::default() });
-                }
+                Ok(ruling) => return Ok(self.keep(order, ruling)),
                 // A budget of the task's own, which its lane does not tell of, is spent.
                 Err(Refusal::PoolFull { .. } | Refusal::Paused { .. }) => {}
                 Err(refusal) => return Err(refusal.into()),
@@ -163,20 +160,10 @@ impl Turn<'_> {
         command: &RecordCommand,
         project: Option<&ProjectId>,
     ) -> Result<Done, Error> {
-        let meant = match command {
-            RecordCommand::PutProject(project) => Some(&project.id),
-            RecordCommand::RemoveProject => project,
-            RecordCommand::LimitPool { .. } | RecordCommand::ShutPool { .. } => None,
-        };
         let nobody = Tenant::default();
         let own = self.state.tenants.get(&order.tenant).unwrap_or(&nobody);
-        let pool = match command {
-            RecordCommand::LimitPool { pool, .. } | RecordCommand::ShutPool { pool, .. } => {
-                Some(pool)
-            }
-            RecordCommand::PutProject(_) | RecordCommand::RemoveProject => None,
-        };
-        let events = decide_record(&own.record_scene(meant, pool), command)?;
+        let scene = own.record_scene(command.meant(project));
+        let events = decide_record(&scene, command, self.now)?;
         if events.is_empty() {
             return Ok(Done::default());
         }
@@ -192,6 +179,12 @@ impl Turn<'_> {
         self.state.committed_at = Some(now);
         self.freed.extend(eased.then(|| Freed::Pools(order.tenant.clone())));
         Ok(Done { position: Some(position), ..Done::default() })
+    }
+
+    fn keep(&mut self, order: &Order, ruling: Ruling) -> Done {
+        let (task, run) = (Some(ruling.task.flow.id), ruling.run);
+        let position = self.write(&order.tenant, &order.actor, ruling);
+        Done { task, run, position, ..Done::default() }
     }
 
     /// Writes all that was decided; tells the position of the entry, if there is one.

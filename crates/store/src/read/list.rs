@@ -1,5 +1,7 @@
 //! Lists: which tasks are meant, and how a page of them is filled.
 
+use std::collections::BTreeSet;
+
 use baton_domain::ids::{Label, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::task::{Ending, Flow, Kind, Stage};
 use baton_domain::time::Timestamp;
@@ -159,6 +161,15 @@ impl Filter {
 /// How many rows a page may hold: nobody gets none, or a reader of pages would never end.
 pub(crate) fn page_size(count_max: usize) -> usize {
     count_max.clamp(1, PAGE_MAX)
+}
+
+/// The versions that are looked at: each once, and of too many the last ones.
+pub(crate) fn versions(wanted: Vec<u64>) -> BTreeSet<u64> {
+    let mut wanted: BTreeSet<u64> = wanted.into_iter().collect();
+    while wanted.len() > PAGE_MAX {
+        wanted.pop_first();
+    }
+    wanted
 }
 
 impl<T, K> List<T, K> {

@@ -154,6 +154,15 @@ impl RunFilter {
     }
 }
 
+/// A row of the history of a task by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastId {
+    /// An attempt that ended.
+    Attempt(u32),
+    /// A checkpoint.
+    Checkpoint(u32),
+}
+
 /// A place in the history of a task: by the entry that a row came with, and then as it arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HistoryKey {

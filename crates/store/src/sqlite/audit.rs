@@ -9,9 +9,9 @@ use super::pen::{int, nat};
 use super::trust;
 use crate::Error;
 use crate::chain::{
-    Audit, Fault, Gather, Hash, Linked, ROOT, Rows, Seal, Stored, Walk, payload_digest, wrote,
+    Audit, Fault, Gather, Hash, Linked, ROOT, Rows, Seal, Stored, Walk, payload_digest,
 };
-use crate::order::Actor;
+use crate::hanging::{Hanging, misfit};
 use crate::read::About;
 use baton_domain::ids::TaskId;
 
@@ -67,7 +67,7 @@ fn last_seal(conn: &Connection, tenant: i64) -> rusqlite::Result<(u64, Hash)> {
 /// Where an audit is: it goes over everything in parts, each of which sees one moment and holds it
 /// only for as long as the part takes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Reached {
     /// The tenant at hand; those before it are done.
     tenant: i64,
     /// How far its entries were walked; none before the first.
@@ -79,7 +79,7 @@ pub(super) struct Place {
 /// Audits the next entries or rows, at most so many, and moves on.
 pub(super) fn part(
     conn: &Connection,
-    place: &mut Place,
+    reached: &mut Reached,
     trusted: Option<&VerifyingKey>,
     count_max: usize,
 ) -> Result<Audit, Error> {
@@ -88,25 +88,25 @@ pub(super) fn part(
     let trusted = trusted.map(|present| trust::trusted(conn, present)).transpose()?;
     while rest > 0 {
         let tenants = tenants(conn)?.into_iter();
-        let next = tenants.filter(|(key, ..)| *key >= place.tenant).min_by_key(|(key, ..)| *key);
+        let next = tenants.filter(|(key, ..)| *key >= reached.tenant).min_by_key(|(key, ..)| *key);
         let Some((key, name, floor)) = next else {
             audit.ended = true;
-            *place = Place::default();
+            *reached = Reached::default();
             break;
         };
-        if key != place.tenant {
-            *place = Place { tenant: key, ..Place::default() };
+        if key != reached.tenant {
+            *reached = Reached { tenant: key, ..Reached::default() };
         }
         let tenant = Tenant { conn, key, name: &name, floor, trusted: trusted.as_deref() };
-        let walked = match place.row {
-            None => tenant.walk(place, &mut audit, rest)?,
-            Some(_) => tenant.rows(place, rest)?,
+        let walked = match reached.row {
+            None => tenant.walk(reached, &mut audit, rest)?,
+            Some(_) => tenant.rows(reached, rest)?,
         };
         match walked {
             Ok(looked_at) => rest -= looked_at.max(1),
             Err((position, what)) => {
                 audit.fault = Some(Fault { tenant: name, position, what });
-                *place = Place::default();
+                *reached = Reached::default();
                 break;
             }
         }
@@ -117,9 +117,9 @@ pub(super) fn part(
 /// Audits everything at once, as it is at this moment.
 pub(super) fn whole(conn: &Connection, trusted: Option<&[u8; 32]>) -> Result<Audit, Error> {
     let trusted = trusted.and_then(|bytes| VerifyingKey::from_bytes(bytes).ok());
-    let (mut place, mut audit) = (Place::default(), Audit::default());
+    let (mut reached, mut audit) = (Reached::default(), Audit::default());
     while !audit.ended && audit.fault.is_none() {
-        let next = part(conn, &mut place, trusted.as_ref(), usize::MAX >> 1)?;
+        let next = part(conn, &mut reached, trusted.as_ref(), usize::MAX >> 1)?;
         audit = Audit {
             entries: audit.entries + next.entries,
             seals: audit.seals + next.seals,
@@ -143,8 +143,8 @@ struct Tenant<'a> {
 }
 
 impl Tenant<'_> {
-    fn walk(&self, place: &mut Place, audit: &mut Audit, count: i64) -> Result<Walked, Error> {
-        let mut walk = match place.walk.take() {
+    fn walk(&self, reached: &mut Reached, audit: &mut Audit, count: i64) -> Result<Walked, Error> {
+        let mut walk = match reached.walk.take() {
             Some(walk) => walk,
             None => self.begin()?,
         };
@@ -174,9 +174,9 @@ impl Tenant<'_> {
             if let Some(seal) = seals.peek() {
                 return Ok(Err((seal.up_to, "the tail that this seal covers is missing")));
             }
-            place.row = Some((0, 0));
+            reached.row = Some((0, 0));
         }
-        place.walk = Some(walk);
+        reached.walk = Some(walk);
         Ok(Ok(looked_at))
     }
 
@@ -220,7 +220,7 @@ impl Tenant<'_> {
         let erased: Option<Hash> = row.get(7)?;
         let kept = salt.as_deref().zip(payload.as_deref().map(str::as_bytes));
         let principal: String = row.get(9)?;
-        if let Some(what) = misfit(&actor, &principal, kept.is_some(), erased.is_some()) {
+        if let Some(what) = misfit(actor.as_bytes(), &principal, kept.is_some(), erased.is_some()) {
             return Ok(Err((position, what)));
         }
         let digest = match (&kept, erased) {
@@ -250,8 +250,9 @@ impl Tenant<'_> {
         if let Err(fault) = walk.entry(&Stored { linked, before, link: &link }) {
             return Ok(Err(fault));
         }
-        let entry = Hanging { task, version, link, salt: salt.as_deref(), wrote: &wrote };
-        Ok(self.hangs_together(&entry)?.map_or(Ok(()), |what| Err((position, what))))
+        let place = Version { task, version, link };
+        let wrong = self.hangs_together(&place, salt.as_deref(), &wrote)?;
+        Ok(wrong.map_or(Ok(()), |what| Err((position, what))))
     }
 
     fn link_of(&self, task: u64, version: u64) -> rusqlite::Result<Option<Hash>> {
@@ -260,8 +261,12 @@ impl Tenant<'_> {
         found.query_row(params![self.key, int(task), int(version)], |row| row.get(0)).optional()
     }
 
-    /// Every chain ends at the head of a row, and whatever came with an entry is as it came.
-    fn hangs_together(&self, entry: &Hanging<'_>) -> Result<Option<&'static str>, Error> {
+    fn hangs_together(
+        &self,
+        entry: &Version,
+        salt: Option<&[u8]>,
+        wrote: &[u8],
+    ) -> Result<Option<&'static str>, Error> {
         let place = params![self.key, int(entry.task)];
         let sql = if entry.task == 0 {
             "SELECT records_head, NULL FROM tenants WHERE id = ?1 AND ?2 = 0"
@@ -273,45 +278,31 @@ impl Tenant<'_> {
         let row: Option<(Hash, Option<String>)> =
             found.query_row(place, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let row = row.filter(|(head, _)| *head == entry.link);
-        if row.is_none() && !self.goes_on(entry)? {
-            return Ok(Some("a row and the end of its chain differ"));
-        }
-        let Some(salt) = entry.salt.filter(|_| entry.task != 0) else { return Ok(None) };
+        let is_head = row.is_some();
+        let goes_on = is_head || self.goes_on(entry)?;
+        let looks = salt.is_some() && entry.task != 0;
         let rows = Rows {
             flow: row.and_then(|(_, body)| body).unwrap_or_default(),
-            brief: self.brief(entry)?,
-            records: self.records(entry)?,
+            brief: if looks { self.brief(entry)? } else { None },
+            records: if looks { self.records(entry)? } else { vec![] },
         };
-        let (now, then) = (wrote(salt, &rows), entry.wrote);
-        let differs = |part: usize, is_there: bool| {
-            let of = |all: &[u8]| all.chunks(32).nth(part).map(<[u8]>::to_vec);
-            is_there && of(&now) != of(then)
-        };
-        Ok(if differs(0, !rows.flow.is_empty()) {
-            Some("the row of the task was changed")
-        } else if differs(1, rows.brief.is_some()) {
-            Some("the brief was changed")
-        } else if differs(2, !rows.records.is_empty() || then.len() > 64) {
-            Some("the history of the task was changed")
-        } else {
-            None
-        })
+        Ok(Hanging { task: entry.task, salt, wrote, is_head, goes_on }.holds(&rows))
     }
 
     /// Whether a later entry of the same chain is kept.
-    fn goes_on(&self, entry: &Hanging<'_>) -> rusqlite::Result<bool> {
+    fn goes_on(&self, entry: &Version) -> rusqlite::Result<bool> {
         let sql = "SELECT 1 FROM events WHERE tenant = ?1 AND task = ?2 AND version > ?3";
         let place = params![self.key, int(entry.task), int(entry.version)];
         self.conn.prepare_cached(sql)?.exists(place)
     }
 
-    fn brief(&self, entry: &Hanging<'_>) -> rusqlite::Result<Option<String>> {
+    fn brief(&self, entry: &Version) -> rusqlite::Result<Option<String>> {
         let sql = "SELECT body FROM briefs WHERE tenant = ?1 AND task = ?2 AND version = ?3";
         let place = params![self.key, int(entry.task), int(entry.version)];
         self.conn.prepare_cached(sql)?.query_row(place, |row| row.get(0)).optional()
     }
 
-    fn records(&self, entry: &Hanging<'_>) -> rusqlite::Result<Vec<String>> {
+    fn records(&self, entry: &Version) -> rusqlite::Result<Vec<String>> {
         let table = |sort: u8, table: &str| {
             format!(
                 "SELECT {sort} AS sort, number, body FROM {table}
@@ -331,10 +322,13 @@ impl Tenant<'_> {
     }
 
     /// Every row hangs on a chain, unless its entry is no longer kept.
-    fn rows(&self, place: &mut Place, count: i64) -> Result<Walked, Error> {
-        let (at, after) = place.row.unwrap_or((0, 0));
+    fn rows(&self, reached: &mut Reached, count: i64) -> Result<Walked, Error> {
+        let (at, after) = reached.row.unwrap_or((0, 0));
         let Some((table, by)) = TABLES.get(at) else {
-            *place = Place { tenant: self.key + 1, ..Place::default() };
+            if self.floor == 0 && !self.has_records()? {
+                return Ok(Err((0, "the records of the tenant hang on no chain")));
+            }
+            *reached = Reached { tenant: self.key + 1, ..Reached::default() };
             return Ok(Ok(0));
         };
         let sql = format!(
@@ -352,27 +346,22 @@ impl Tenant<'_> {
                 return Ok(Err((0, "a row hangs on no chain")));
             }
         }
-        place.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
+        reached.row = Some(if looked_at < count { (at + 1, 0) } else { (at, last) });
         Ok(Ok(looked_at))
+    }
+
+    /// Whether the chain of the tenant's own records is there, if it ever had any.
+    fn has_records(&self) -> rusqlite::Result<bool> {
+        let sql = "SELECT records_version = 0 OR EXISTS (SELECT 1 FROM events e
+                     WHERE e.tenant = t.id AND e.task = 0 AND e.link = t.records_head)
+                   FROM tenants t WHERE t.id = ?1";
+        self.conn.prepare_cached(sql)?.query_row([self.key], |row| row.get(0))
     }
 }
 
-/// An entry, and what is needed to check what hangs on it.
-struct Hanging<'a> {
+/// Which entry of which chain.
+struct Version {
     task: u64,
     version: u64,
     link: Hash,
-    salt: Option<&'a [u8]>,
-    wrote: &'a [u8],
-}
-
-/// What no link covers, because it only repeats or stands in for what a link does cover.
-fn misfit(actor: &str, principal: &str, kept: bool, erased: bool) -> Option<&'static str> {
-    if kept == erased {
-        return Some("an entry has either a payload or the digest of an erased one");
-    }
-    match serde_json::from_str::<Actor>(actor) {
-        Ok(actor) if actor.principal.as_str() == principal => None,
-        Ok(_) | Err(_) => Some("the principal is not the actor's"),
-    }
 }

@@ -4,22 +4,28 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use baton_domain::scene::Lease;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::place::Place;
-use super::{Chance, OpenError, audit, load, migrate};
+use super::{OpenError, audit, load, migrate, trust};
+use crate::PepperDigest;
 use crate::chain::Audit;
 
-/// What a restore leaves in the folder until the restored database is in its place. Whoever enters
-/// the folder next finishes what a crash interrupted.
-const STAGED: &str = "restored-";
-/// The files of a database; the log and its index belong to it.
-const FILES: [&str; 3] = ["baton.db", "baton.db-wal", "baton.db-shm"];
+mod restoring;
+
+pub(super) use restoring::finish;
+pub use restoring::{Restored, Restoring, is_unfinished, restore};
+
+/// What stands at the end of the name of a copy that is not whole yet.
+const PARTIAL: &str = ".partial";
+/// Names of a folder that are looked through for what a killed copy left there.
+const NAMES_MAX: usize = 10_000;
+/// Where a database says what it is, and whose.
+const HEAD_BYTES: usize = 100;
+const OURS_AT: std::ops::Range<usize> = 68..72;
 
 /// Why a copy was not made or not brought back. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -53,22 +59,13 @@ pub enum Error {
 
 /// What is known of a database without opening it for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct Edition {
     /// Which version of the schema it has.
     pub version: i64,
     /// Which life of it this is.
     pub incarnation: u64,
-}
-
-/// A database that was brought back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// Which life of it this is; claim tokens and cursors of others are dead.
-    pub incarnation: u64,
-    /// Where the database that was there before is now.
-    pub aside: Option<PathBuf>,
-    /// What was walked.
-    pub audit: Audit,
+    /// By which the pepper that belongs to it is known.
+    pub pepper: Option<PepperDigest>,
 }
 
 /// Copies the database of a folder, which may be in use. The copy is opened and walked before it
@@ -78,8 +75,11 @@ pub fn back_up(folder: &Path, to: &Path, trusted: Option<&[u8; 32]>) -> Result<A
         return Err(Error::Exists(to.into()));
     }
     let source = look(&folder.join("baton.db"), folder)?;
-    let draft = beside(to, ".partial");
-    let made = copied(&source, &draft, trusted).and_then(|(copy, audit)| {
+    for left in leftovers(parent(to)) {
+        remove(&left);
+    }
+    let draft = beside(to, PARTIAL);
+    let made = copied(&source, &draft, trusted).and_then(|(copy, audit, _lock)| {
         close(copy, &draft)?;
         // Unlike a rename, a link never takes the place of a file that was made meanwhile.
         fs::hard_link(&draft, to).map_err(|error| {
@@ -88,74 +88,44 @@ pub fn back_up(folder: &Path, to: &Path, trusted: Option<&[u8; 32]>) -> Result<A
         })?;
         Ok(audit)
     });
-    drop(fs::remove_file(&draft));
+    remove(&draft);
     let audit = made?;
-    sync(to.parent().unwrap_or(Path::new(".")))?;
+    sync(parent(to))?;
     Ok(audit)
 }
 
-/// Brings a copy back into a folder that nobody uses. What was there is moved aside.
-pub fn restore(
-    file: &Path,
-    folder: &Path,
-    chance: &mut Chance,
-    trusted: Option<&[u8; 32]>,
-) -> Result<Restored, Error> {
-    let source = look(file, file)?;
-    // Held until the restored database is in its place.
-    let place = Place::enter(folder)?;
-    let draft = folder.join("restoring.partial");
-    let made = copied(&source, &draft, trusted).and_then(|(copy, audit)| {
-        let incarnation = renew(&copy, chance).map_err(broken)?;
-        close(copy, &draft)?;
-        let staged = folder.join(format!("{STAGED}{incarnation:016x}.db"));
-        fs::rename(&draft, &staged).map_err(|error| Error::Io(staged, error))?;
-        sync(folder)?;
-        Ok((incarnation, audit))
-    });
-    drop(fs::remove_file(&draft));
-    let (incarnation, audit) = made?;
-    let aside = finish(folder).map_err(|error| Error::Io(folder.into(), error))?;
-    drop(place);
-    Ok(Restored { incarnation, aside, audit })
-}
-
-/// Puts a restored database in its place, if one is waiting; called with the folder locked, before
-/// anything in it is opened. It can be interrupted anywhere and done again.
-pub(super) fn finish(folder: &Path) -> io::Result<Option<PathBuf>> {
-    let Some((staged, life)) = staged(folder)? else { return Ok(None) };
-    let aside = folder.join(format!("before-restore-{life}"));
-    for name in FILES {
-        if folder.join(name).symlink_metadata().is_ok() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&aside)?;
-            fs::rename(folder.join(name), aside.join(name))?;
-        }
-    }
-    if aside.is_dir() {
-        File::open(&aside)?.sync_all()?;
-    }
-    fs::rename(&staged, folder.join("baton.db"))?;
-    File::open(folder)?.sync_all()?;
-    Ok(aside.is_dir().then_some(aside))
-}
-
-/// The database that waits to be put in its place, with the life that its name bears.
-fn staged(folder: &Path) -> io::Result<Option<(PathBuf, String)>> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let life = name.to_str().and_then(|name| name.strip_prefix(STAGED)?.strip_suffix(".db"));
-        if let Some(life) = life {
-            return Ok(Some((entry.path(), life.to_owned())));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether a restore was interrupted; the next start finishes it.
+/// Copies in a folder that somebody began and nobody works on any more. The next copy into the
+/// folder removes them.
 #[must_use]
-pub fn is_unfinished(folder: &Path) -> bool {
-    staged(folder).is_ok_and(|staged| staged.is_some())
+pub fn leftovers(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let partial = |path: &PathBuf| {
+        path.to_str().is_some_and(|path| path.ends_with(PARTIAL)) && is_leftover(path)
+    };
+    let paths = entries.take(NAMES_MAX).flatten().map(|entry| entry.path());
+    paths.filter(partial).collect()
+}
+
+/// Whether this is a database of ours, or the beginning of one, that nobody holds.
+fn is_leftover(path: &Path) -> bool {
+    let regular = path.symlink_metadata().is_ok_and(|about| about.is_file());
+    let Some(file) = regular.then(|| File::open(path).ok()).flatten() else { return false };
+    let mut head = [0; HEAD_BYTES];
+    let empty = file.metadata().is_ok_and(|about| about.len() == 0);
+    let read = file.read_exact_at(&mut head, 0).is_ok();
+    let ours = head[OURS_AT] == migrate::APPLICATION_ID.to_be_bytes();
+    let unwritten = head == [0; HEAD_BYTES];
+    (empty || read && (ours || unwritten)) && file.try_lock().is_ok()
+}
+
+/// Removes a draft with the journal that a killed copy leaves beside it.
+fn remove(draft: &Path) {
+    drop(fs::remove_file(beside(draft, "-journal")));
+    drop(fs::remove_file(draft));
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Walks every chain and every seal of a folder's database, which may be in use.
@@ -165,12 +135,13 @@ pub fn verify(folder: &Path, trusted: Option<&[u8; 32]>) -> Result<Audit, Error>
 }
 
 /// What is known of a folder's database, which may be in use.
-pub fn about(folder: &Path) -> Result<About, Error> {
+pub fn about(folder: &Path) -> Result<Edition, Error> {
     let conn = look(&folder.join("baton.db"), folder)?;
     let version =
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
     let (incarnation, _) = load::names(&conn).map_err(broken)?;
-    Ok(About { version, incarnation })
+    let pepper = trust::pepper(&conn).map_err(broken)?;
+    Ok(Edition { version, incarnation, pepper })
 }
 
 /// Whether a process works in the folder.
@@ -198,6 +169,13 @@ pub fn free_bytes(folder: &Path) -> (Option<u64>, u64) {
     (super::place::free_bytes(folder), super::FREE_BYTES_MIN)
 }
 
+/// Whether the file system of a folder takes no changes.
+#[must_use]
+pub fn is_read_only(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|about| about.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 fn broken(error: rusqlite::Error) -> Error {
     Error::Damaged(error.to_string())
 }
@@ -219,19 +197,22 @@ fn look(path: &Path, named: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// A copy that was opened and walked, in one file.
+/// A copy that was opened and walked, in one file. As long as the last part of the answer is there,
+/// others know that somebody works on it.
 fn copied(
     source: &Connection,
     draft: &Path,
     trusted: Option<&[u8; 32]>,
-) -> Result<(Connection, Audit), Error> {
+) -> Result<(Connection, Audit, File), Error> {
     let io = |error| Error::Io(draft.into(), error);
     match fs::remove_file(draft) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(io(error)),
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft).map_err(io)?;
+    let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    let lock = lock.map_err(io)?;
+    lock.lock().map_err(io)?;
     let mut copy = Connection::open(draft).map_err(broken)?;
     let backup = rusqlite::backup::Backup::new(source, &mut copy).map_err(broken)?;
     // All pages in one step: a writer in another process would make a copy in several start over
@@ -255,24 +236,8 @@ fn copied(
         Some(fault) => {
             Err(Error::Fault { tenant: fault.tenant, position: fault.position, what: fault.what })
         }
-        None => Ok((copy, audit)),
+        None => Ok((copy, audit, lock)),
     }
-}
-
-/// Gives a database another life, so that no claim from before is good in it: tokens and cursors
-/// name the life that they are of, and every lease is forfeit, whoever proves to have held it. The
-/// first sweep ends their attempts as those of any holder that was lost.
-fn renew(conn: &Connection, chance: &mut Chance) -> rusqlite::Result<u64> {
-    let (before, _) = load::names(conn)?;
-    let mut bytes = [0; 8];
-    chance(&mut bytes);
-    // Positive, never the one before, and never the one that means no life at all.
-    let drawn = u64::from_be_bytes(bytes) >> 1;
-    let incarnation = if drawn == before || drawn == 0 { before / 2 + 1 } else { drawn };
-    let sql = "UPDATE meta SET value = ?1 WHERE name = 'incarnation'";
-    conn.execute(sql, [super::pen::int(incarnation)])?;
-    conn.execute("UPDATE leases SET expires_at = ?1", [Lease::FORFEIT.0])?;
-    Ok(incarnation)
 }
 
 fn close(conn: Connection, path: &Path) -> Result<(), Error> {

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::writer::Gauges;
 use crate::Clock;
+use crate::gauges::Gauges;
 
 /// Rows written between two checkpoints, unless told otherwise.
 pub(super) const ROWS_BETWEEN: usize = 20_000;

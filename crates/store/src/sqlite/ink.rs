@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use baton_domain::history::Past;
 use baton_domain::pool::{Pools, is_eased};
 use baton_domain::scene::Lease;
 use baton_domain::task::Flow;
 use baton_domain::time::Timestamp;
 
 use super::orders::{Desk, Fail, Found};
-use super::pen::{NewEntry, json};
+use super::pen::NewEntry;
 use crate::Freed;
 use crate::chain::{Hash, ROOT, Rows};
-use crate::order::{Actor, Committed, Swept};
+use crate::order::{Actor, Committed};
 use crate::read::About;
+use crate::rows::rows_of;
 use crate::ruling::Ruling;
 
 impl Desk {
@@ -28,12 +28,11 @@ impl Desk {
     ) -> Result<Committed, Fail> {
         let flow = Arc::new(ruling.task.flow.clone());
         let mut committed = Committed {
-            at: now,
-            position: None,
             task: Some(Arc::clone(&flow)),
             lease: ruling.lease.clone(),
-            replayed: false,
-            swept: Swept::default(),
+            run: ruling.run,
+            brief: ruling.task.brief.clone(),
+            ..Committed::of_no_task(now, None)
         };
         if ruling.is_nothing() {
             return Ok(committed);
@@ -188,19 +187,5 @@ impl Desk {
         let name = ledger.id.clone();
         let joined = self.books.put(tenant, Arc::clone(flow), ruling.lease, head);
         self.freed.extend(joined.into_iter().map(|lane| Freed::Lane(name.clone(), lane)));
-    }
-}
-
-/// The rows that an entry will hold on to, as they will be written.
-fn rows_of(ruling: &Ruling) -> Rows {
-    let body = |record: &Past| match record {
-        Past::Attempt(row) => json(row),
-        Past::Run(row) => json(row),
-        Past::Checkpoint(row) => json(row),
-    };
-    Rows {
-        flow: json(&ruling.task.flow),
-        brief: ruling.task.brief.as_ref().filter(|_| ruling.brief_changed).map(json),
-        records: ruling.records.iter().map(body).collect(),
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, params};
 use super::{Chance, OpenError};
 
 /// `Batn`, so that a database of ours is known as one.
-const APPLICATION_ID: i32 = 0x4261_746e;
+pub(super) const APPLICATION_ID: i32 = 0x4261_746e;
 
 /// How the name of a copy begins.
 const COPY: &str = "before-version-";

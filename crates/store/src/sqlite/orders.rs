@@ -20,7 +20,7 @@ use super::books::Books;
 use super::pen::Pen;
 use super::requests::Earlier;
 use crate::chain::Hash;
-use crate::order::{Actor, Aim, Committed, Order, Swept};
+use crate::order::{Actor, Aim, Committed, Order};
 use crate::ruling::{Judge, Ruling, Setting, needs, rule};
 use crate::{Error, Freed};
 
@@ -131,6 +131,7 @@ impl Desk {
                 task: committed.task.as_ref().map(|flow| flow.id),
                 position: committed.position,
                 attempt: committed.lease.as_ref().map(|lease| lease.attempt),
+                run: committed.run,
             };
             self.pen.request(key, &order.actor.principal, request.key.as_str(), &row)?;
         }
@@ -141,7 +142,7 @@ impl Desk {
     /// trace.
     fn new_tenant(&mut self, order: &Order, now: Timestamp) -> Result<usize, Fail> {
         match &order.aim {
-            Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command)?),
+            Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command, now)?),
             Aim::Key(command) => {
                 drop(decide_key(&self.pen.key_scene(None, command)?, command, now)?);
             }
@@ -170,8 +171,8 @@ impl Desk {
         let (task, lease) = found.map_or((None, None), |found| (Some(found.flow), found.lease));
         // Whoever repeats an old claim must not be given the lease of the next holder.
         let lease = lease.filter(|lease| earlier.attempt == Some(lease.attempt));
-        let (at, position, swept) = (earlier.at, earlier.position, Swept::default());
-        Ok(Some(Committed { at, position, task, lease, replayed: true, swept }))
+        let none = Committed::of_no_task(earlier.at, earlier.position);
+        Ok(Some(Committed { task, lease, run: earlier.run, replayed: true, ..none }))
     }
 
     pub(super) fn find(&self, tenant: usize, id: TaskId) -> Result<Option<Found>, Fail> {

@@ -6,27 +6,25 @@ use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::Project;
 use baton_domain::reaction::Reaction;
 use baton_domain::scene::Lease;
-use baton_domain::task::{Brief, Flow, Stage};
+use baton_domain::task::{Brief, Flow};
 use baton_domain::time::{Millis, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Chance;
-use crate::chain::{self, Hash, Linked, Rows, SALT_BYTES, Seal};
+use crate::chain::{self, Hash, Linked, Rows, Seal};
 use crate::order::Actor;
 use crate::read::About;
-
-/// Salts are drawn from the source of chance in one go and handed out in pieces.
-const SALTS_AT_ONCE: usize = 256;
+use crate::rows::{Salts, kept_since, stage_word};
+pub(super) use crate::rows::{int, json, nat};
 
 type Sql<T> = rusqlite::Result<T>;
 
 /// The writer's connection.
 pub(super) struct Pen {
     pub(super) conn: Connection,
-    chance: Chance,
-    salts: Vec<u8>,
+    salts: Salts,
     open: bool,
     /// Rows written since the last commit.
     pub(super) rows: usize,
@@ -41,21 +39,6 @@ pub(super) struct NewEntry<'a> {
     pub(super) actor: &'a Actor,
 }
 
-/// SQLite counts in signed numbers; ours are all far below where that matters.
-pub(super) fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// The other way round.
-pub(super) fn nat(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// The text of a body.
-pub(super) fn json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("our own types have a text form")
-}
-
 /// What a text holds; a text that does not parse is a damaged row.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Sql<T> {
     serde_json::from_str(text).map_err(|error| {
@@ -67,7 +50,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Sql<T> {
 impl Pen {
     pub(super) fn new(conn: Connection, chance: Chance) -> Self {
         conn.set_prepared_statement_cache_capacity(64);
-        Self { conn, chance, salts: vec![], open: false, rows: 0 }
+        Self { conn, salts: Salts::new(chance), open: false, rows: 0 }
     }
 
     /// Runs one statement, inside the batch's transaction.
@@ -101,17 +84,6 @@ impl Pen {
         self.conn.execute_batch("ROLLBACK")
     }
 
-    fn salt(&mut self) -> [u8; SALT_BYTES] {
-        if self.salts.is_empty() {
-            self.salts.resize(SALTS_AT_ONCE * SALT_BYTES, 0);
-            (self.chance)(&mut self.salts);
-        }
-        let mut salt = [0; SALT_BYTES];
-        salt.copy_from_slice(&self.salts[self.salts.len() - SALT_BYTES..]);
-        self.salts.truncate(self.salts.len() - SALT_BYTES);
-        salt
-    }
-
     pub(super) fn tenant(&mut self, key: i64, name: &str) -> Sql<()> {
         let sql = "INSERT INTO tenants (id, name, records_head) VALUES (?1, ?2, ?3)";
         self.run(sql, params![key, name, chain::ROOT])
@@ -133,7 +105,7 @@ impl Pen {
         events: &impl Serialize,
         rows: Option<&Rows>,
     ) -> Sql<Hash> {
-        let (salt, payload, actor) = (self.salt(), json(events), json(entry.actor));
+        let (salt, payload, actor) = (self.salts.next(), json(events), json(entry.actor));
         let wrote = rows.map(|rows| chain::wrote(&salt, rows)).unwrap_or_default();
         let (key, tenant) = entry.tenant;
         let link = chain::link(
@@ -219,10 +191,7 @@ impl Pen {
         flow: &Flow,
         (head, body): (&Hash, &str),
     ) -> Sql<()> {
-        let kept_since = match flow.stage {
-            Stage::Ended(_) => flow.ended_at.map(|at| at.0),
-            Stage::Backlog | Stage::Working(_) | Stage::Archived(_) => None,
-        };
+        let kept_since = kept_since(flow).map(|at| at.0);
         self.run(
             "INSERT INTO ended (tenant, task, project, ended_at, head, body)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -401,16 +370,6 @@ impl Pen {
                 int(seal.after)
             ],
         )
-    }
-}
-
-/// The word of a stage, for finding; the body is the truth.
-fn stage_word(stage: &Stage) -> &str {
-    match stage {
-        Stage::Backlog => "backlog",
-        Stage::Working(name) => name.as_str(),
-        Stage::Ended(_) => "ended",
-        Stage::Archived(_) => "archived",
     }
 }
 

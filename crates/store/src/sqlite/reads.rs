@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
 use super::pen::{int, nat, parse};
-use crate::read::{About, Cursor, Entry, Happened, List, Page, begin, page_size};
+use crate::read::{About, Cursor, Entry, Happened, List, Page, Told, begin, page_size, versions};
 use crate::{Answer, Error};
 
 /// Reads that may wait for a reader.
@@ -187,4 +187,23 @@ pub(super) fn entries_of(
     // Task 0 stands for the records, which are no task.
     let rows = rows.filter(|_| id.0 != 0);
     Ok(List::fill(rows, next, |_| true, count_max, own.head)?)
+}
+
+pub(super) fn entries_at(
+    conn: &Connection,
+    tenant_name: &TenantId,
+    id: TaskId,
+    wanted: Vec<u64>,
+) -> Result<Told<Vec<Entry>>, Error> {
+    let own = tenant(conn, tenant_name)?;
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS} FROM events WHERE tenant = ?1 AND task = ?2 AND version = ?3"
+    );
+    let mut found = conn.prepare_cached(&sql)?;
+    let mut rows = vec![];
+    for version in versions(wanted).into_iter().filter(|_| id.0 != 0) {
+        let key = params![own.key, int(id.0), int(version)];
+        rows.extend(found.query_row(key, entry_row).optional()?);
+    }
+    Ok(Told { what: rows, as_of: own.head })
 }

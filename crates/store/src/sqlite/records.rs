@@ -11,7 +11,7 @@ use baton_domain::time::Timestamp;
 use super::orders::{Desk, Fail};
 use super::pen::NewEntry;
 use crate::Freed;
-use crate::order::{Actor, Committed, Swept};
+use crate::order::{Actor, Committed};
 use crate::read::About;
 
 impl Desk {
@@ -23,8 +23,8 @@ impl Desk {
         actor: &Actor,
         now: Timestamp,
     ) -> Result<Committed, Fail> {
-        let scene = self.record_scene(tenant, command, project);
-        let events = decide_record(&scene, command)?;
+        let scene = self.record_scene(tenant, command, project)?;
+        let events = decide_record(&scene, command, now)?;
         let position = if events.is_empty() {
             None
         } else {
@@ -33,8 +33,7 @@ impl Desk {
             }
             Some(self.write_record_entry(tenant, &events, actor, now)?)
         };
-        let swept = Swept::default();
-        Ok(Committed { at: now, position, task: None, lease: None, replayed: false, swept })
+        Ok(Committed::of_no_task(now, position))
     }
 
     fn record_scene(
@@ -42,28 +41,21 @@ impl Desk {
         tenant: usize,
         command: &RecordCommand,
         project: Option<&ProjectId>,
-    ) -> RecordScene {
+    ) -> Result<RecordScene, Fail> {
         let ledger = &self.books.tenants[tenant];
-        let id = match command {
-            RecordCommand::PutProject(project) => Some(&project.id),
-            RecordCommand::RemoveProject
-            | RecordCommand::LimitPool { .. }
-            | RecordCommand::ShutPool { .. } => project,
-        };
-        let pool = match command {
-            RecordCommand::LimitPool { pool, .. } | RecordCommand::ShutPool { pool, .. } => {
-                ledger.pools.get(pool).cloned()
-            }
-            RecordCommand::PutProject(_) | RecordCommand::RemoveProject => None,
-        };
+        let meant = command.meant(project);
         let mut scene = RecordScene {
             projects: ledger.projects.len(),
-            pool,
+            task: meant.task.map(|id| self.find(tenant, id)).transpose()?.flatten().is_some(),
+            pool: meant.pool.and_then(|name| ledger.pools.get(name)).cloned(),
             pools: ledger.pools.len(),
             ..RecordScene::default()
         };
-        let Some(id) = id else { return scene };
+        let Some(id) = meant.project else { return Ok(scene) };
         scene.project = ledger.projects.get(id).map(|project| (**project).clone());
+        if meant.pool.is_some() {
+            return Ok(scene);
+        }
         for live in ledger.live.values().filter(|live| live.flow.project == *id) {
             scene.live += 1;
             if let Stage::Working(stage) = &live.flow.stage {
@@ -71,7 +63,7 @@ impl Desk {
             }
         }
         scene.occupied.sort();
-        scene
+        Ok(scene)
     }
 
     fn apply_record(

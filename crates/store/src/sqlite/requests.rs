@@ -17,6 +17,8 @@ pub(super) struct Earlier {
     pub(super) position: Option<u64>,
     /// The attempt whose lease was shown.
     pub(super) attempt: Option<u32>,
+    /// The run that it was about.
+    pub(super) run: Option<u32>,
 }
 
 /// What a request under this key was for.
@@ -43,8 +45,8 @@ impl Pen {
     ) -> Sql<()> {
         self.run(
             "INSERT INTO requests
-             (tenant, principal, key, fingerprint, at, task, position, attempt)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             (tenant, principal, key, fingerprint, at, task, position, attempt, run)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
                 tenant,
                 principal.as_str(),
@@ -53,7 +55,8 @@ impl Pen {
                 row.at.0,
                 row.task.map(|task| int(task.0)),
                 row.position.map(int),
-                row.attempt
+                row.attempt,
+                row.run
             ],
         )
     }
@@ -65,7 +68,7 @@ impl Pen {
         principal: &PrincipalId,
         key: &str,
     ) -> Sql<Option<Earlier>> {
-        let sql = "SELECT fingerprint, at, task, position, attempt FROM requests
+        let sql = "SELECT fingerprint, at, task, position, attempt, run FROM requests
                    WHERE tenant = ?1 AND principal = ?2 AND key = ?3";
         self.conn
             .prepare_cached(sql)?
@@ -78,6 +81,7 @@ impl Pen {
                     task: task.map(|task| TaskId(nat(task))),
                     position: position.map(nat),
                     attempt: row.get(4)?,
+                    run: row.get(5)?,
                 })
             })
             .optional()

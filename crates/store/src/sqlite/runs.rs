@@ -10,7 +10,7 @@ use super::lists::{beginning, lease_row, merge};
 use super::pen::{int, nat, parse};
 use super::reads::tenant;
 use crate::Error;
-use crate::read::{HistoryKey, List, RunFilter, RunFull, RunNow, RunRow, SHOWN_MAX, Told};
+use crate::read::{HistoryKey, List, PastId, RunFilter, RunFull, RunNow, RunRow, SHOWN_MAX, Told};
 
 const FINISHED: &str = "SELECT r.task, b.project, r.body FROM runs r
      JOIN briefs b ON b.tenant = r.tenant AND b.task = r.task WHERE r.tenant = :tenant";
@@ -153,4 +153,29 @@ pub(super) fn history(
     let list = List::fill(rows, |(key, _)| *key, |_| true, count_max, own.head)?;
     let rows = list.rows.into_iter().map(|(_, record)| record).collect();
     Ok(List { rows, next: list.next, as_of: list.as_of })
+}
+
+pub(super) fn past(
+    conn: &Connection,
+    tenant_name: &TenantId,
+    id: TaskId,
+    which: PastId,
+) -> Result<Told<Option<Past>>, Error> {
+    let own = tenant(conn, tenant_name)?;
+    let (table, number) = match which {
+        PastId::Attempt(number) => ("attempts", number),
+        PastId::Checkpoint(number) => ("checkpoints", number),
+    };
+    let sql = format!("SELECT body FROM {table} WHERE tenant = ?1 AND task = ?2 AND number = ?3");
+    let mut found = conn.prepare_cached(&sql)?;
+    let what = found
+        .query_row(params![own.key, int(id.0), number], |row| {
+            let body = row.get_ref(0)?.as_str()?;
+            Ok(match which {
+                PastId::Attempt(_) => Past::Attempt(parse(body)?),
+                PastId::Checkpoint(_) => Past::Checkpoint(parse(body)?),
+            })
+        })
+        .optional()?;
+    Ok(Told { what, as_of: own.head })
 }

@@ -12,14 +12,14 @@ use baton_domain::time::Timestamp;
 use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
-use super::inbox::Job;
 use super::{SqliteStore, audit, keys, lists, reads, requests, runs};
 use crate::chain::Audit;
+use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
-    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PoolRow, RunFilter, RunFull, RunRow,
-    Stats, TaskRow, Tenants, Told,
+    Cursor, Entry, Filter, Health, HistoryKey, List, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunRow, Stats, TaskRow, Tenants, Told,
 };
 use crate::{Answer, Error, Store};
 
@@ -89,6 +89,16 @@ impl Store for SqliteStore {
         self.read(move |conn| runs::history(conn, &tenant, id, after, count_max))
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| runs::past(conn, &tenant, id, which))
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -109,6 +119,16 @@ impl Store for SqliteStore {
         let tenant = tenant.clone();
         let from = from_version;
         self.read(move |conn| reads::entries_of(conn, &tenant, id, from, count_max))
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        let tenant = tenant.clone();
+        self.read(move |conn| reads::entries_at(conn, &tenant, id, versions))
     }
 
     fn projects<'a>(
@@ -234,7 +254,7 @@ impl Store for SqliteStore {
 /// An audit under way, and what it found so far.
 #[derive(Default)]
 pub(super) struct Round {
-    place: audit::Place,
+    place: audit::Reached,
     so_far: Audit,
 }
 

@@ -57,8 +57,7 @@ impl Desk {
         }
         swept.more = self.owed() > 0 || !self.due(now, 1)?.is_empty();
         self.pen.forget_requests(now - REQUESTS_KEPT, REQUESTS_AT_ONCE)?;
-        let (position, task, lease) = (None, None, None);
-        Ok(Committed { at: now, position, task, lease, replayed: false, swept })
+        Ok(Committed { swept, ..Committed::of_no_task(now, None) })
     }
 
     /// Time asks for nothing, so a refusal only means that there is nothing to do. Tells whether

@@ -1,25 +1,27 @@
 //! What the database knows of our secrets: whether a pepper is the right one, and which keys signed
 //! its seals.
 
-use ed25519_dalek::{Signature, Signer, SigningKey, Verifier as _, VerifyingKey};
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Verifier;
+use crate::PepperDigest;
+use crate::chain::{is_vouched, vouch_for};
 
 /// Whether the database was made with this pepper; a new one is from now on.
-pub(super) fn knows_pepper(conn: &Connection, given: &Verifier) -> rusqlite::Result<bool> {
-    let sql = "SELECT value FROM meta WHERE name = 'pepper'";
-    let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
-    if let Some(known) = known {
-        return Ok(known == given.0);
+pub(super) fn knows_pepper(conn: &Connection, given: &PepperDigest) -> rusqlite::Result<bool> {
+    if let Some(known) = pepper(conn)? {
+        return Ok(known.0 == given.0);
     }
     let sql = "INSERT INTO meta (name, value) VALUES ('pepper', ?1)";
     conn.execute(sql, [given.0])?;
     Ok(true)
 }
 
-fn vouched_bytes(key: &[u8; 32]) -> Vec<u8> {
-    [b"baton-seal-key-1".as_slice(), key].concat()
+/// By which the pepper of a database is known, if it has met one.
+pub(super) fn pepper(conn: &Connection) -> rusqlite::Result<Option<PepperDigest>> {
+    let sql = "SELECT value FROM meta WHERE name = 'pepper'";
+    let known: Option<[u8; 32]> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(known.map(PepperDigest))
 }
 
 /// Adds the present key to those that may have signed. When it is new, it vouches for all before it:
@@ -38,7 +40,7 @@ pub(super) fn vouch(conn: &mut Connection, signing: &SigningKey) -> rusqlite::Re
         rows.collect::<rusqlite::Result<_>>()?
     };
     for key in keys {
-        let vouched = signing.sign(&vouched_bytes(&key)).to_bytes();
+        let vouched = vouch_for(signing, &key);
         let sql = "UPDATE seal_keys SET vouched = ?2 WHERE key = ?1";
         step.execute(sql, params![key, vouched])?;
     }
@@ -55,8 +57,7 @@ pub(super) fn trusted(
     let mut trusted = vec![present.to_bytes()];
     for row in rows {
         let (key, vouched): ([u8; 32], [u8; 64]) = row?;
-        let vouched = Signature::from_bytes(&vouched);
-        if present.verify(&vouched_bytes(&key), &vouched).is_ok() {
+        if is_vouched(present, &key, &vouched) {
             trusted.push(key);
         }
     }

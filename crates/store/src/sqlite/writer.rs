@@ -3,8 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
@@ -13,11 +12,12 @@ use tokio::sync::oneshot;
 
 use super::books::Books;
 use super::checkpoint::Checkpointer;
-use super::inbox::{Inbox, Job, Work};
 use super::orders::{Desk, Fail, last_words};
 use super::place::Place;
 use super::{Options, load};
-use crate::chain::{Audit, Fault, Seal};
+use crate::chain::Seal;
+use crate::gauges::Gauges;
+use crate::inbox::{Inbox, Job, Work};
 use crate::order::{Aim, Committed, Order};
 use crate::{Clock, Error, Freed};
 
@@ -27,61 +27,13 @@ const BATCH_MAX: usize = 512;
 /// Tasks that one sweep may set aside because writing them breaks: each costs reading the books anew.
 const ASIDE_MAX: usize = 16;
 
-/// What the writer tells without being asked.
-#[derive(Default)]
-pub(super) struct Gauges {
-    pub(super) committed_at: AtomicI64,
-    pub(super) swept_at: AtomicI64,
-    pub(super) overdue_since: AtomicI64,
-    pub(super) live: AtomicUsize,
-    pub(super) verified: AtomicU64,
-    pub(super) audited_at: AtomicI64,
-    tampered: Mutex<Option<Fault>>,
-    pub(super) full: AtomicBool,
-    pub(super) stopped: Mutex<Option<String>>,
-}
-
-impl Gauges {
-    pub(super) fn stopped(&self) -> Option<String> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn tampered(&self) -> Option<Fault> {
-        self.tampered.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What an audit found. A fault stands until a whole round finds none.
-    pub(super) fn audited(&self, audit: &Audit, now: Timestamp) {
-        let mut tampered = self.tampered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(fault) = &audit.fault {
-            if tampered.as_ref() != Some(fault) {
-                tracing::error!(?fault, "the history was changed behind our back");
-            }
-            *tampered = Some(fault.clone());
-        }
-        if audit.ended {
-            *tampered = None;
-            self.audited_at.store(now.0, Ordering::Relaxed);
-            self.verified.store(audit.entries, Ordering::Relaxed);
-        } else {
-            self.verified.fetch_max(audit.entries, Ordering::Relaxed);
-        }
-    }
-
-    /// What can be told from the books alone.
-    pub(super) fn read(&self, books: &Books) {
-        let ends = books.tenants.iter().filter_map(|ledger| ledger.expiring.first());
-        let overdue = ends.map(|(at, _)| at.0).min().unwrap_or(i64::MAX);
-        self.overdue_since.store(overdue, Ordering::Relaxed);
-        let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
-        self.live.store(live, Ordering::Relaxed);
-    }
-
-    /// The first fault counts: whoever starts the program again reads it.
-    pub(super) fn stop(&self, why: &str) {
-        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        stopped.get_or_insert_with(|| why.into());
-    }
+/// What can be told from the books alone.
+pub(super) fn read_books(gauges: &Gauges, books: &Books) {
+    let ends = books.tenants.iter().filter_map(|ledger| ledger.expiring.first());
+    let overdue = ends.map(|(at, _)| at.0).min().unwrap_or(i64::MAX);
+    gauges.overdue_since.store(overdue, Ordering::Relaxed);
+    let live = books.tenants.iter().map(|ledger| ledger.live.len()).sum();
+    gauges.live.store(live, Ordering::Relaxed);
 }
 
 /// The writer and everything it owns.
@@ -264,7 +216,7 @@ impl Writer {
         if !self.gauges.full.load(Ordering::Relaxed) {
             self.place.remember_watch(self.desk.books.watched_at);
         }
-        self.gauges.read(&self.desk.books);
+        read_books(&self.gauges, &self.desk.books);
     }
 
     fn ring(&mut self) {

@@ -1,5 +1,7 @@
 //! The stores under test.
 
+mod postgres;
+
 use std::sync::Arc;
 
 use baton_domain::decide;
@@ -7,6 +9,8 @@ use baton_store::chain::SigningKey;
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Options, SqliteStore};
 use baton_store::{Bell, Clock, Store};
+
+pub use postgres::Postgres;
 
 /// A place where one store can be; every case gets a fresh one.
 pub trait Backend: Send + Sync + 'static {

@@ -6,6 +6,7 @@ use baton_domain::ids::TaskId;
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Held, RunState};
 use baton_domain::task::{Flow, Task};
+use baton_domain::time::Timestamp;
 use baton_store::Entry;
 use baton_store::read::{About, Happened};
 
@@ -23,17 +24,17 @@ impl World {
     /// Positions and versions begin at one and have no gaps.
     async fn entries_are_dense(&self) {
         let mut versions: BTreeMap<Option<TaskId>, u64> = BTreeMap::new();
-        let mut last = None;
+        let mut times: BTreeMap<Option<TaskId>, Timestamp> = BTreeMap::new();
         for (count, entry) in (1..).zip(self.entries().await) {
             assert_eq!(entry.position, count, "positions are dense");
-            assert!(last <= Some(entry.at), "time does not go backwards");
-            last = Some(entry.at);
             let (chain, version) = match entry.about {
                 About::Task(task, version) => (Some(task), version),
                 About::Records(version) => (None, version),
             };
             let before = versions.insert(chain, version).unwrap_or(0);
             assert_eq!(version, before + 1, "versions of {chain:?} are dense");
+            let before = times.insert(chain, entry.at);
+            assert!(before <= Some(entry.at), "time does not go backwards for {chain:?}");
         }
         let mut number = 0;
         for row in self.all_tasks().await {

@@ -5,6 +5,7 @@ mod backend;
 mod blocks;
 mod claims;
 mod contracts;
+mod crowds;
 mod differential;
 mod dump;
 mod entries;
@@ -16,6 +17,7 @@ mod pools;
 mod reads;
 mod records;
 mod requests;
+mod restarts;
 mod script;
 mod speech;
 mod sweeps;
@@ -28,7 +30,8 @@ use world::World;
 
 /// Runs a case against a fresh store; whatever the case did, the laws hold.
 fn run(backend: impl Backend, case: impl AsyncFnOnce(&World)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("threads are to be had").block_on(async {
         let world = World::begin(backend).await;
         case(&world).await;
@@ -67,6 +70,8 @@ macro_rules! conformance {
                     a_repeated_request_gets_the_same_answer
                     what_a_request_was_for_is_told_to_whoever_asked_it
                     a_repeated_request_shows_the_task_as_it_is_now
+                    a_repeated_request_is_told_of_its_own_run
+                    a_repeated_pause_is_answered_although_its_time_is_over
                     a_key_used_for_something_else_is_refused
                     a_key_belongs_to_one_principal_and_one_tenant
                     a_refused_order_does_not_burn_its_key
@@ -194,6 +199,8 @@ macro_rules! conformance {
                     runs_are_listed_live_and_finished
                     a_run_is_shown_with_its_attempts_and_checkpoints
                     a_history_of_any_length_comes_in_pages
+                    a_row_of_a_history_is_found_by_its_number
+                    entries_of_a_task_are_found_by_their_versions
                     counts_tell_what_is_where
                     projects_and_pools_come_in_pages
                     whoever_reads_a_task_can_follow_from_there
@@ -222,6 +229,9 @@ macro_rules! conformance {
                     a_repeated_creation_is_carried_out_once
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
+                crowds:
+                    whatever_many_ask_at_once_the_laws_hold
+                    a_limit_holds_at_every_moment_whoever_claims;
             }
         }
     };
@@ -235,3 +245,59 @@ macro_rules! conformance {
 
 conformance!(memory: crate::backend::Memory);
 conformance!(sqlite: crate::backend::Sqlite::fresh());
+conformance!(postgres: crate::backend::Postgres::fresh());
+
+/// Where a second server could make a difference. What a bell rings and what a gauge shows is one
+/// server's own.
+mod two_servers {
+    #[test]
+    fn a_random_history_matches_the_model() {
+        use crate::backend::Postgres;
+        crate::differential::a_random_history_matches_the_model(Postgres::of_two_servers);
+    }
+
+    conformance! {
+        crate::backend::Postgres::of_two_servers();
+        tasks:
+            tasks_born_at_once_are_numbered_without_gaps
+            everything_is_there_again_after_a_restart;
+        requests:
+            a_repeated_request_gets_the_same_answer
+            a_key_used_for_something_else_is_refused
+            of_racing_repeats_one_is_carried_out
+            a_completion_is_counted_once_however_often_it_is_sent;
+        claims:
+            a_hundred_claimers_of_ten_runs_make_ten_winners
+            of_two_pick_ups_of_a_blocked_run_one_wins
+            a_key_limit_is_never_exceeded
+            a_full_lane_does_not_hide_the_others
+            whatever_is_paused_is_skipped;
+        pools:
+            a_limit_set_later_counts_what_is_taken_already
+            a_changed_limit_never_leaks_a_slot
+            pools_are_conserved_whatever_happens;
+        leases:
+            an_expired_lease_frees_the_run
+            a_stale_holder_is_refused_everywhere
+            nobody_loses_a_lease_to_a_silence_of_all_servers
+            whoever_is_heard_first_after_a_silence_holds_still
+            of_a_completion_and_an_expiry_one_counts;
+        graph:
+            two_blockers_at_once_give_one_run
+            sweeps_at_once_tell_everything_once
+            racing_edges_never_close_a_circle
+            a_task_is_promoted_once;
+        entries:
+            a_reader_with_a_cursor_misses_nothing
+            two_seals_at_once_leave_the_audit_whole;
+        records:
+            an_occupied_stage_cannot_be_lost
+            a_changed_pipeline_is_followed_from_then_on;
+        keys:
+            an_id_is_given_once_over_all_tenants
+            a_repeated_creation_is_carried_out_once;
+        crowds:
+            whatever_many_ask_at_once_the_laws_hold
+            a_limit_holds_at_every_moment_whoever_claims;
+    }
+}

@@ -7,8 +7,8 @@ use baton_domain::run::Why;
 use baton_domain::task::{Hold, Kind};
 use baton_domain::time::Millis;
 use baton_domain::view::{Badge, Need};
-use baton_store::read::{Column, PAGE_MAX, RunNow, RunWord, SHOWN_MAX};
-use baton_store::{Cursor, Error, Filter, HistoryKey, RunFilter, RunFull};
+use baton_store::read::{About, Column, PAGE_MAX, RunNow, RunWord, SHOWN_MAX};
+use baton_store::{Cursor, Error, Filter, HistoryKey, PastId, RunFilter, RunFull};
 
 use crate::words::{
     abandon, block, checkpoint, complete, label, pipeline, principal, project, ready, solo, stage,
@@ -212,6 +212,54 @@ pub async fn a_history_of_any_length_comes_in_pages(world: &World) {
     assert_eq!(full.checkpoints.len(), SHOWN_MAX);
     assert_eq!(full.checkpoints_dropped, u64::from(count) - 100, "what is dropped is counted");
     assert_eq!(full.checkpoints[SHOWN_MAX - 1].number, count, "the last ones are shown");
+}
+
+pub async fn a_row_of_a_history_is_found_by_its_number(world: &World) {
+    let grip = world.at_work().await;
+    world.agent(&grip, checkpoint("so far")).await.expect("bob holds it");
+    world.agent(&grip, complete()).await.expect("bob holds it");
+    let past = async |world: &World, task, which| {
+        let read = world.store().past(&world.tenant, task, which).await.expect("reading works");
+        assert_eq!(read.as_of, world.head().await);
+        read.what
+    };
+    let note = past(world, grip.task, PastId::Checkpoint(1)).await;
+    assert!(matches!(&note, Some(Past::Checkpoint(own)) if own.number == 1), "{note:?}");
+    let attempt = past(world, grip.task, PastId::Attempt(1)).await;
+    assert!(matches!(&attempt, Some(Past::Attempt(own)) if own.number == 1), "{attempt:?}");
+    let missing = [
+        (grip.task, PastId::Attempt(2)),
+        (grip.task, PastId::Checkpoint(0)),
+        (TaskId(99), PastId::Attempt(1)),
+    ];
+    for (task, which) in missing {
+        assert_eq!(past(world, task, which).await, None);
+    }
+    let acme = world.tenant("acme").await;
+    assert_eq!(past(&acme, grip.task, PastId::Attempt(1)).await, None, "it is somebody else's");
+}
+
+pub async fn entries_of_a_task_are_found_by_their_versions(world: &World) {
+    let grip = world.at_work().await;
+    for number in 1..=3 {
+        let note = checkpoint(&format!("step {number}"));
+        world.agent(&grip, note).await.expect("bob holds it");
+    }
+    let acme = world.tenant("acme").await;
+    let at = async |world: &World, task, versions: Vec<u64>| {
+        let read = world.store().entries_at(&world.tenant, task, versions).await;
+        let read = read.expect("reading works");
+        assert_eq!(read.as_of, world.head().await);
+        read.what.into_iter().map(|entry| entry.about).collect::<Vec<_>>()
+    };
+    let about = |version| About::Task(grip.task, version);
+    let found = at(world, grip.task, vec![5, 2, 99, 0, 5]).await;
+    assert_eq!(found, [about(2), about(5)], "oldest first, each once, and only what there is");
+    assert_eq!(at(world, grip.task, vec![]).await, []);
+    assert_eq!(at(world, TaskId(0), vec![1]).await, [], "records are no task");
+    assert_eq!(at(&acme, grip.task, vec![1]).await, [], "they are somebody else's");
+    let far = 3 + PAGE_MAX as u64;
+    assert_eq!(at(world, grip.task, (1..=far).collect()).await, [about(4), about(5)]);
 }
 
 pub async fn counts_tell_what_is_where(world: &World) {

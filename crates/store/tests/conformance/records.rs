@@ -14,7 +14,9 @@ use baton_store::read::{About, Happened};
 use baton_store::{Aim, Freed};
 
 use crate::dump::assert_same;
-use crate::words::{abandon, complete, pipeline, project, ready, shut, solo, stage, story, text};
+use crate::words::{
+    abandon, complete, key, pipeline, project, ready, shut, solo, stage, story, text,
+};
 use crate::world::World;
 
 impl World {
@@ -176,7 +178,7 @@ pub async fn whatever_becomes_claimable_rings_the_bell(world: &World) {
     assert_eq!(world.rung().await, [], "nobody can claim that");
     let task = world.queued().await;
     assert!(names_lane(&world.rung().await, "coding"), "a run was opened");
-    world.limit(PoolName::Stage(project("web"), stage("qa")), 5).await;
+    world.limit(PoolName::Key(project("web"), key("one")), 5).await;
     let coding = PoolName::Stage(project("web"), stage("coding"));
     world.limit(coding.clone(), 1).await;
     let grip = world.claim(&solo("bob")).await.expect("there is work");

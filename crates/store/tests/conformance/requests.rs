@@ -1,14 +1,18 @@
 //! A repeated request is carried out once.
 
 use baton_domain::Refusal;
-use baton_domain::command::{Command, Person, Supervisor};
+use baton_domain::command::{Command, Person, Proof, Supervisor};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Claimant;
+use baton_domain::pool::PoolName;
+use baton_domain::project::RecordCommand;
 use baton_domain::time::Millis;
 use baton_store::{Aim, Committed, Error};
 
 use crate::dump::assert_same;
-use crate::words::{caller, complete, project, ready, retitle, solo, story, text};
+use crate::words::{
+    caller, complete, pipeline, project, ready, retitle, shut, solo, stage, story, text,
+};
 use crate::world::{World, request};
 
 fn birth() -> Aim {
@@ -38,6 +42,52 @@ pub async fn a_repeated_request_shows_the_task_as_it_is_now(world: &World) {
     let again = world.order(caller("ann"), birth(), request("k", 1)).await.expect("it is known");
     assert_eq!(again.position, first.position, "the entry is the one of the birth");
     assert_eq!(again.task.map(|flow| flow.version), Some(2));
+}
+
+pub async fn a_repeated_request_is_told_of_its_own_run(world: &World) {
+    world.put(pipeline("web", &["coding", "qa"])).await;
+    let born = Aim::Birth(project("web"), vec![Command::Create(Box::new(ready("work")))]);
+    let born = world.order(caller("ann"), born, request("born", 1)).await.expect("it is new");
+    assert_eq!(born.run, Some(1), "the run that it opened");
+    let task = born.task.expect("a birth is about a task").id;
+    let first = world.claim_under("k", &solo("bob")).await.expect("there is work");
+    let grip = world.take(task, &solo("eve")).await;
+    assert!(matches!(grip, Err(Refusal::Held { .. })), "{grip:?}");
+    let lease = first.lease.expect("it is claimed");
+    let proof = || Proof::Token { attempt: lease.attempt, nonce: lease.nonce };
+    let done = || Aim::Task(task, vec![Command::Agent(proof(), complete())]);
+    let done_first = world.order(caller("bob"), done(), request("done", 1)).await.expect("it is");
+    assert_eq!(done_first.run, Some(1), "the run that was live");
+    let second = world.claim(&solo("bob")).await.expect("the next stage has a run");
+    assert_eq!(second.task, task);
+    world.reopen();
+    for (aim, key) in [(done(), "done"), (Aim::Next(world.wish(&solo("bob"))), "k")] {
+        let again = world.order(caller("bob"), aim, request(key, 1)).await.expect("it is known");
+        assert_eq!((again.replayed, again.run), (true, Some(1)), "{key}");
+        let live = again.task.and_then(|flow| flow.run.as_ref().map(|run| run.number));
+        assert_eq!(live, Some(2), "the task has gone on");
+    }
+}
+
+pub async fn a_repeated_pause_is_answered_although_its_time_is_over(world: &World) {
+    let until = Some(world.now() + Millis::minutes(1));
+    let pool = PoolName::Stage(project("web"), stage("coding"));
+    let shut = || Some(shut(world.now(), until));
+    let aim = || Aim::Record(RecordCommand::ShutPool { pool: pool.clone(), shut: shut() }, None);
+    let first = world.order(caller("ann"), aim(), request("k", 1)).await.expect("it is new");
+    world.wait(Millis::minutes(2)).await;
+    let again = world.order(caller("ann"), aim(), request("k", 1)).await.expect("it is known");
+    assert_eq!((again.replayed, again.position), (true, first.position));
+    let late = world.ask(aim()).await;
+    assert!(matches!(late, Err(Refusal::Invalid { .. })), "a new one comes too late: {late:?}");
+    let lift = RecordCommand::ShutPool { pool: pool.clone(), shut: None };
+    world.record(lift).await;
+    world
+        .ask(Aim::Record(RecordCommand::RemoveProject, Some(project("web"))))
+        .await
+        .expect("empty");
+    let again = world.order(caller("ann"), aim(), request("k", 1)).await.expect("it is known");
+    assert!(again.replayed, "even though the project is gone");
 }
 
 pub async fn a_key_used_for_something_else_is_refused(world: &World) {
@@ -76,11 +126,8 @@ pub async fn an_order_that_changed_nothing_is_known_again(world: &World) {
 }
 
 pub async fn a_repeated_record_order_is_carried_out_once(world: &World) {
-    let pool = baton_domain::pool::PoolName::Stage(
-        crate::words::project("web"),
-        crate::words::stage("qa"),
-    );
-    let command = baton_domain::project::RecordCommand::LimitPool { pool, limit: Some(1) };
+    let pool = PoolName::Stage(project("web"), stage("coding"));
+    let command = RecordCommand::LimitPool { pool, limit: Some(1) };
     for replayed in [false, true] {
         let aim = Aim::Record(command.clone(), None);
         let answer = world.order(caller("ann"), aim, request("k", 1)).await;

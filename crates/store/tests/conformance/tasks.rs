@@ -310,7 +310,7 @@ pub async fn everything_is_there_again_after_a_restart(world: &World) {
         .limit(
             baton_domain::pool::PoolName::Stage(
                 crate::words::project("web"),
-                crate::words::stage("qa"),
+                crate::words::stage("coding"),
             ),
             5,
         )

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use baton_store::order::Order;
 use baton_store::sqlite::{OpenError, SqliteStore};
-use baton_store::{Store, Verifier};
+use baton_store::{PepperDigest, Store};
 use baton_testkit::disk::{Disk, Fault};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -206,7 +206,7 @@ fn a_wrong_pepper_is_refused_and_the_right_one_opens_still() {
     let disk = Disk::new(1);
     let with = |pepper: [u8; 32]| {
         let mut opening = options(&clock(), 1);
-        opening.pepper = Some(Verifier(pepper));
+        opening.pepper = Some(PepperDigest(pepper));
         open_on(&disk, opening).map(drop)
     };
     with([1; 32]).expect("the first one counts");

@@ -16,7 +16,8 @@ fn entry(noun: &str, verb: &str) -> &'static Entry {
 /// What becomes of an answer that never comes, and after how long.
 async fn check(noun: &str, verb: &str, after: Duration, code: &str) {
     let patience = Limits::default().patience();
-    let mut answer = pin!(patience.within(entry(noun, verb), pending(), pending()));
+    let mut answer =
+        pin!(patience.within(entry(noun, verb).patience(), (pending(), pending()), pending()));
     let early = timeout(after - Duration::from_millis(10), answer.as_mut()).await;
     assert!(early.is_err(), "{noun} {verb}: it is given up too early");
     let told = timeout(Duration::from_millis(20), answer).await.expect("by then it is given up");

@@ -1,16 +1,19 @@
 //! What is so, without any opinion on it.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use baton_domain::time::Timestamp;
+use baton_store::PepperDigest;
 use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
+use crate::chance::SystemChance;
 use crate::init::{self, Agent};
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
+use crate::tokens::{self, Secrets};
 
 /// Everything that the doctor looks at.
 #[derive(Clone, Debug)]
@@ -21,14 +24,27 @@ pub(super) struct Facts {
     pub(super) free: Option<u64>,
     pub(super) free_min: u64,
     pub(super) network: Option<&'static str>,
+    pub(super) read_only: bool,
     pub(super) database: Database,
     pub(super) database_changed_at: Option<Timestamp>,
     pub(super) socket_folder: Thing,
     pub(super) secrets: Vec<Thing>,
+    /// Whether the pepper in the folder is that of the database.
+    pub(super) pepper: Pepper,
+    /// What killed copies left in the folder.
+    pub(super) leftovers: Vec<PathBuf>,
+    /// A socket that nobody can be listening at.
+    pub(super) stale_socket: Option<PathBuf>,
     pub(super) server: Server,
+    /// What the server tells of itself, if it answers.
+    pub(super) told: Told,
     pub(super) place: String,
+    /// The host of a server on another machine.
+    pub(super) host: Option<String>,
     /// Whether a key would go over a network as it is.
     pub(super) plain_beyond: bool,
+    /// The command that starts a server in this folder.
+    pub(super) serve: String,
     pub(super) now: Timestamp,
     pub(super) around: Surroundings,
     pub(super) key_file: Option<Thing>,
@@ -53,17 +69,57 @@ pub(super) enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Database {
     Absent,
-    Sound { version: i64, incarnation: u64 },
+    Sound {
+        version: i64,
+        incarnation: u64,
+    },
     Newer(String),
     Broken(String),
+    /// One elsewhere that cannot be used, and what helps.
+    Elsewhere {
+        why: String,
+        fix: &'static str,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Server {
+    /// There is no such address.
+    Nowhere(String),
     Silent(String),
-    Refused(String),
-    Troubled(Vec<String>),
+    Refused {
+        why: String,
+        /// What whoever refused says that helps.
+        next: Option<String>,
+    },
+    Troubled(Vec<Trouble>),
     Green,
+}
+
+/// Something that a server says is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) detail: String,
+    pub(super) next: String,
+}
+
+/// What a server tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) pid: Option<i32>,
+    pub(super) now: Option<Timestamp>,
+    pub(super) version: Option<String>,
+    pub(super) stop_unverified: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pepper {
+    /// There is nothing that one could fit.
+    Unneeded,
+    Fits,
+    Missing,
+    Wrong,
+    Unusable(String),
 }
 
 impl Facts {
@@ -74,20 +130,34 @@ impl Facts {
         let secrets = ["pepper", "seal.key"].map(|name| Thing::at(&folder.join(name)));
         let mut secrets = secrets.to_vec();
         secrets.push(Thing::at(&key_file_in(folder)));
+        let in_use = backup::is_in_use(folder).unwrap_or(false);
+        let is_socket = fs::symlink_metadata(&socket).is_ok_and(|at| at.file_type().is_socket());
+        let (database, pepper) = database(folder);
+        let usual = around.folder().is_some_and(|usual| usual == folder);
         Self {
             folder: Thing::at(folder),
-            in_use: backup::is_in_use(folder).unwrap_or(false),
+            in_use,
             unfinished: backup::is_unfinished(folder),
             free,
             free_min,
+            read_only: backup::is_read_only(folder),
             network: backup::network(folder).ok().flatten(),
-            database: database(folder),
+            database,
             database_changed_at: changed_at(&folder.join("baton.db")),
             socket_folder: Thing::at(socket.parent().unwrap_or(Path::new("."))),
             secrets,
+            pepper,
+            leftovers: backup::leftovers(folder),
+            stale_socket: (is_socket && !in_use).then_some(socket),
             server: Server::Green,
+            told: Told::default(),
             place: String::new(),
+            host: None,
             plain_beyond: false,
+            serve: match usual {
+                true => "baton serve".to_owned(),
+                false => format!("baton serve --data {}", quoted(folder)),
+            },
             now,
             around: around.clone(),
             key_file: around.key_file.as_deref().map(Thing::at),
@@ -113,17 +183,49 @@ impl Thing {
     }
 }
 
-fn database(folder: &Path) -> Database {
+fn database(folder: &Path) -> (Database, Pepper) {
     if !folder.join("baton.db").exists() {
-        return Database::Absent;
+        return (Database::Absent, Pepper::Unneeded);
     }
     match backup::about(folder) {
-        Ok(about) => Database::Sound { version: about.version, incarnation: about.incarnation },
-        Err(backup::Error::Open(newer @ OpenError::Newer { .. })) => {
-            Database::Newer(newer.to_string())
+        Ok(backup::Edition { version, incarnation, pepper: known }) => {
+            (Database::Sound { version, incarnation }, pepper(folder, known))
         }
-        Err(error) => Database::Broken(error.to_string()),
+        Err(backup::Error::Open(newer @ OpenError::Newer { .. })) => {
+            (Database::Newer(newer.to_string()), Pepper::Unneeded)
+        }
+        Err(error) => (Database::Broken(error.to_string()), Pepper::Unneeded),
     }
+}
+
+/// Looks at the pepper. It is never made by looking.
+fn pepper(folder: &Path, known: Option<PepperDigest>) -> Pepper {
+    pepper_at(&folder.join("pepper"), known)
+}
+
+/// Whether a file holds the pepper that a database knows.
+pub(super) fn pepper_at(path: &Path, known: Option<PepperDigest>) -> Pepper {
+    let Some(known) = known else { return Pepper::Unneeded };
+    if path.symlink_metadata().is_err() {
+        return Pepper::Missing;
+    }
+    match Secrets::open(path, &SystemChance) {
+        Ok(secrets) if secrets.verifier() == known.0 => Pepper::Fits,
+        Ok(_) => Pepper::Wrong,
+        // Whose it is and who may read it is looked at with the other secrets.
+        Err(tokens::Error::TooOpen { .. }) => Pepper::Unneeded,
+        Err(error) => Pepper::Unusable(error.to_string()),
+    }
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%~,".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 fn changed_at(path: &Path) -> Option<Timestamp> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::facts::{Database, Facts, Server, State, Thing};
+use super::facts::{Database, Facts, Pepper, Server, State, Thing, Trouble, quoted};
 use crate::shape::When;
 
 /// A clock before this is not set: 2026-01-01.
@@ -62,8 +62,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![];
     let folder = facts.folder.path.display();
     findings.push(match facts.folder.state {
-        State::Absent => odd("folder", format!("{folder} is not there yet"), "baton serve"),
-        State::Unreadable | State::Present { .. } => private("folder", &facts.folder, true),
+        State::Absent => odd("folder", format!("{folder} is not there yet"), &facts.serve),
+        State::Unreadable => {
+            let fix = "export BATON_HOME=$HOME/.local/state/baton";
+            wrong("folder", format!("{folder} cannot be looked at"), fix)
+        }
+        State::Present { .. } => private("folder", &facts.folder, true),
     });
     if facts.folder.state != State::Absent {
         findings.extend(of_folder(facts));
@@ -71,10 +75,15 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     for secret in facts.secrets.iter().filter(|secret| secret.state != State::Absent) {
         findings.push(private("secret", secret, false));
     }
+    findings.extend(of_pepper(facts));
     if facts.socket_folder.state != State::Absent {
         findings.push(private("socket", &facts.socket_folder, true));
     }
-    findings.push(of_server(facts));
+    if let Some(path) = &facts.stale_socket {
+        let what = format!("{} is left over from a server that was killed", path.display());
+        findings.push(odd("socket", what, &facts.serve));
+    }
+    findings.extend(of_server(facts));
     findings.push(of_clock(facts));
     findings.extend(of_environment(facts));
     findings.extend(of_repository(facts));
@@ -96,25 +105,26 @@ fn of_repository(facts: &Facts) -> Vec<Finding> {
 
 /// What must be ours alone.
 fn private(about: &'static str, thing: &Thing, folder: bool) -> Finding {
-    let path = thing.path.display();
+    let (path, typed) = (thing.path.display(), quoted(&thing.path));
     let mode_wanted = if folder { "700" } else { "600" };
     match thing.state {
-        State::Absent => odd(about, format!("{path} is not there"), "baton serve"),
-        State::Unreadable => {
-            wrong(about, format!("{path} cannot be looked at"), format!("ls -ld {path}"))
-        }
+        State::Absent | State::Unreadable => wrong(
+            about,
+            format!("{path} cannot be looked at"),
+            format!("sudo chmod 700 {typed}/.."),
+        ),
         State::Present { ours: false, .. } => wrong(
             about,
             format!("{path} belongs to another user"),
-            format!("sudo chown $USER {path}"),
+            format!("sudo chown $USER {typed}"),
         ),
         State::Present { folder: is_folder, .. } if is_folder != folder => {
             let what = if folder { "is no folder" } else { "is no file" };
-            wrong(about, format!("{path} {what}"), format!("mv {path} {path}.aside"))
+            wrong(about, format!("{path} {what}"), format!("mv {typed} {typed}.aside"))
         }
         State::Present { mode, .. } if mode & 0o077 != 0 => {
             let what = format!("{path} is open to others (mode {mode:o})");
-            wrong(about, what, format!("chmod {mode_wanted} {path}"))
+            wrong(about, what, format!("chmod {mode_wanted} {typed}"))
         }
         State::Present { .. } => good(about, format!("{path} is yours alone")),
     }
@@ -122,35 +132,56 @@ fn private(about: &'static str, thing: &Thing, folder: bool) -> Finding {
 
 fn of_folder(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![];
+    let folder = quoted(&facts.folder.path);
     if let Some(name) = facts.network {
-        let what = format!("the folder is on {name}: locks do not hold there");
-        findings.push(wrong("disk", what, "export BATON_HOME=a folder on a local disk"));
+        let what = format!("the folder is on {name}: locks do not hold there; choose a local disk");
+        findings.push(wrong("disk", what, "baton serve --data /var/tmp/baton-$USER"));
+    }
+    if facts.read_only {
+        let fix =
+            format!("sudo mount -o remount,rw \"$(df --output=target {folder} | tail -n 1)\"");
+        findings.push(wrong("disk", "the file system of the folder is read-only", fix));
     }
     findings.push(match facts.free {
-        None => odd("disk", "how much room is left cannot be told", "df -h"),
+        None => odd("disk", "how much room is left cannot be told", format!("df -h {folder}")),
         Some(free) if free < facts.free_min => {
-            let what =
-                format!("{} MiB are left, new work needs {}", free >> 20, facts.free_min >> 20);
-            wrong("disk", what, "df -h; make room, work goes on by itself")
+            let what = format!(
+                "{} MiB are left, new work needs {}: make room, and it goes on by itself",
+                free >> 20,
+                facts.free_min >> 20
+            );
+            wrong("disk", what, format!("df -h {folder}"))
         }
         Some(free) => good("disk", format!("{} MiB are left", free >> 20)),
     });
     if facts.unfinished {
-        findings.push(odd("restore", "a restore was interrupted", "baton serve finishes it"));
+        let what = "a restore was interrupted: the next start finishes it";
+        findings.push(odd("restore", what, &facts.serve));
+    }
+    for left in &facts.leftovers {
+        let what = format!("{} is half of a copy that was interrupted", left.display());
+        findings.push(odd("copies", what, format!("rm {}", quoted(left))));
     }
     findings.push(match &facts.database {
-        Database::Absent => odd("database", "there is none yet", "baton serve"),
+        Database::Absent => odd("database", "there is none yet", &facts.serve),
         Database::Sound { version, incarnation } => {
             good("database", format!("schema version {version}, life {incarnation:x}"))
         }
-        Database::Newer(why) => wrong("database", why, "install the newer baton"),
-        Database::Broken(why) => wrong("database", why, "baton restore FILE"),
+        Database::Newer(why) => {
+            wrong("database", format!("{why}; is there another baton?"), "which -a baton")
+        }
+        Database::Broken(why) if facts.read_only => odd("database", why, &facts.serve),
+        Database::Elsewhere { why, fix } => wrong("database", why, *fix),
+        Database::Broken(why) => {
+            let what = format!("{why}; bring a copy back by `baton restore`, or begin anew");
+            wrong("database", what, format!("mv {folder} {folder}.broken; {}", facts.serve))
+        }
     });
-    let silent = matches!(facts.server, Server::Silent(_));
-    findings.push(match (facts.in_use, silent) {
+    let elsewhere = matches!(facts.server, Server::Silent(_) | Server::Nowhere(_));
+    findings.push(match (facts.in_use, elsewhere) {
         (true, true) => {
             let what = "a baton works in the folder, but not where you ask";
-            wrong("lock", what, "unset BATON_URL BATON_SOCKET, or stop that baton")
+            wrong("lock", what, "unset BATON_URL BATON_SOCKET")
         }
         (true, false) => good("lock", "one baton works in the folder"),
         (false, _) => good("lock", "nobody works in the folder"),
@@ -158,14 +189,93 @@ fn of_folder(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn of_server(facts: &Facts) -> Finding {
-    match &facts.server {
-        Server::Green => good("server", format!("{} answers, and is well", facts.place)),
-        Server::Silent(why) => wrong("server", why, "baton serve"),
-        Server::Refused(why) => wrong("server", format!("it refuses us: {why}"), "baton key list"),
+/// The pepper must be the one of the database: without it no key and no token is known again.
+fn of_pepper(facts: &Facts) -> Option<Finding> {
+    let path = quoted(&facts.folder.path.join("pepper"));
+    // What was put aside is found by whoever looks for the right one.
+    let renew = format!("mv {path} {path}.wrong; find / -name pepper -size -2k 2>/dev/null");
+    match &facts.pepper {
+        Pepper::Unneeded | Pepper::Fits => None,
+        Pepper::Missing => {
+            let what = "the pepper of this database is missing: put its copy back";
+            Some(wrong("pepper", what, "find / -name pepper -size -2k 2>/dev/null"))
+        }
+        Pepper::Wrong => {
+            let what = "the pepper is that of another database: put the copy of its own back";
+            Some(wrong("pepper", what, renew))
+        }
+        Pepper::Unusable(why) => Some(wrong("pepper", why, renew)),
+    }
+}
+
+fn of_server(facts: &Facts) -> Vec<Finding> {
+    let mut findings = match &facts.server {
+        Server::Green => vec![good("server", format!("{} answers, and is well", facts.place))],
+        Server::Nowhere(why) => vec![wrong("server", why, "unset BATON_URL")],
+        Server::Silent(why) => vec![wrong("server", why, start(facts))],
+        Server::Refused { why, next } => {
+            let fix = admit(facts, next.as_deref());
+            vec![wrong("server", format!("it refuses us: {why}"), fix)]
+        }
         Server::Troubled(troubles) => {
-            let all = troubles.join("; ");
-            wrong("server", format!("it is not well: {all}"), "baton health show --json")
+            let one = |trouble: &Trouble| wrong("server", &trouble.detail, help(facts, trouble));
+            troubles.iter().map(one).collect()
+        }
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    if let Some(version) = facts.told.version.as_deref().filter(|version| *version != own) {
+        let what = format!("the server is baton {version}, this is {own}");
+        findings.push(odd("version", what, "which -a baton"));
+    }
+    if facts.told.stop_unverified > 0 {
+        let count = facts.told.stop_unverified;
+        let what = format!("{count} agents may still be running: nobody has proved their end");
+        findings.push(odd("agents", what, "baton inbox"));
+    }
+    findings
+}
+
+/// How to get a server that answers.
+fn start(facts: &Facts) -> String {
+    match &facts.host {
+        Some(host) => format!("ssh {host} baton doctor"),
+        None => facts.serve.clone(),
+    }
+}
+
+/// How to stop the server and start it anew.
+fn restart(facts: &Facts) -> String {
+    match facts.told.pid {
+        Some(pid) => format!("kill -TERM {pid}; sleep 3; {}", facts.serve),
+        None => start(facts),
+    }
+}
+
+/// What helps against something that a server says is wrong with it. To ask the doctor is what
+/// whoever reads this does.
+fn help(facts: &Facts, trouble: &Trouble) -> String {
+    match trouble.next.as_str() {
+        "" | "baton doctor" => restart(facts),
+        next => next.to_owned(),
+    }
+}
+
+/// How to be let in.
+fn admit(facts: &Facts, next: Option<&str>) -> String {
+    let around = &facts.around;
+    if let Some(next) = next.filter(|next| next.starts_with("chmod ")) {
+        return next.to_owned();
+    }
+    if around.key.is_some() {
+        return "unset BATON_KEY".to_owned();
+    }
+    if around.key_file.is_some() {
+        return "unset BATON_KEY_FILE".to_owned();
+    }
+    match &facts.host {
+        None => "unset BATON_URL".to_owned(),
+        Some(host) => {
+            format!("ssh {host} baton key create --name $USER --principal $USER --scopes all")
         }
     }
 }
@@ -181,6 +291,12 @@ fn of_clock(facts: &Facts) -> Finding {
         let what = format!("it says {now}, but the database is newer: it was set back");
         return odd("clock", what, "sudo timedatectl set-ntp true");
     }
+    let apart = facts.told.now.map_or(0, |there| (there.0 - facts.now.0).abs());
+    if apart > BEHIND_MAX_MS {
+        let what = format!("it says {now}, the server {} s apart from it", apart / 1_000);
+        let fix = facts.host.as_ref().map(|_| "sudo timedatectl set-ntp true".to_owned());
+        return odd("clock", what, fix.unwrap_or_else(|| restart(facts)));
+    }
     good("clock", now.to_string())
 }
 
@@ -194,31 +310,26 @@ fn of_environment(facts: &Facts) -> Vec<Finding> {
     if around.key.is_some() && around.key_file.is_some() {
         add("BATON_KEY and BATON_KEY_FILE are both set; the key wins", "unset BATON_KEY_FILE");
     }
-    if around.database_url.is_some() {
-        add(
-            "BATON_DATABASE_URL is set, but this baton keeps its own database",
-            "unset BATON_DATABASE_URL",
-        );
-    }
-    if around.pepper_file.is_some() {
+    if around.not_for_this_server().is_some() {
         add(
             "BATON_PEPPER_FILE is set, but the pepper is read from the data folder",
             "unset BATON_PEPPER_FILE",
         );
     }
-    if around.home.as_ref().is_some_and(|home| home.is_relative()) {
+    if let Some(home) = around.home.as_ref().filter(|home| home.is_relative()) {
         add(
             "BATON_HOME is relative: it means another folder in every folder",
-            "export BATON_HOME=$PWD/…",
+            &format!("export BATON_HOME=$PWD/{}", quoted(home)),
         );
     }
     if around.output.as_deref().is_some_and(|form| !["text", "json", "jsonl"].contains(&form)) {
         add("BATON_OUTPUT must be text, json or jsonl", "unset BATON_OUTPUT");
     }
     if facts.plain_beyond {
+        let host = facts.host.as_deref().unwrap_or_default();
         add(
-            "the key goes to another machine without encryption",
-            "ssh -L 7117:localhost:7117 HOST",
+            "the key goes to another machine without encryption: ask by https://, or by a tunnel",
+            &format!("ssh -fNL 7117:localhost:7117 {host}; export BATON_URL=http://localhost:7117"),
         );
     }
     for name in &around.unreadable {

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use baton_domain::time::Timestamp;
 
-use super::facts::{Database, Facts, Server, State, Thing};
+use super::facts::{Database, Facts, Pepper, Server, State, Thing, Told, Trouble, quoted};
 use super::judge::{Finding, Level, judge};
 use crate::surroundings::{Hidden, Surroundings};
 
 fn thing(path: &str, mode: u32, folder: bool) -> Thing {
     Thing { path: path.into(), state: State::Present { mode, ours: true, folder } }
 }
+
+const NOON: Timestamp = Timestamp(1_794_735_000_000);
 
 /// A machine on which all is well.
 fn well() -> Facts {
@@ -21,14 +23,21 @@ fn well() -> Facts {
         free: Some(1 << 40),
         free_min: 256 << 20,
         network: None,
+        read_only: false,
         database: Database::Sound { version: 1, incarnation: 0x5f },
-        database_changed_at: Some(Timestamp(1_794_735_000_000)),
+        database_changed_at: Some(NOON),
         socket_folder: thing("/d/run", 0o700, true),
         secrets: vec![thing("/d/pepper", 0o600, false)],
+        pepper: Pepper::Fits,
+        leftovers: vec![],
+        stale_socket: None,
         server: Server::Green,
+        told: Told { pid: Some(7), now: Some(NOON), ..Told::default() },
         place: "/d/run/baton.sock".into(),
+        host: None,
         plain_beyond: false,
-        now: Timestamp(1_794_735_000_000),
+        serve: "baton serve --data /d".into(),
+        now: NOON,
         around: Surroundings::default(),
         key_file: None,
         repository: None,
@@ -65,14 +74,24 @@ fn what_is_wrong_with_the_folder_is_found_alone() {
     check(Wrong, "folder", "chown", |facts| {
         facts.folder.state = State::Present { mode: 0o700, ours: false, folder: true };
     });
-    check(Wrong, "folder", "ls -ld /d", |facts| facts.folder.state = State::Unreadable);
-    check(Wrong, "disk", "local disk", |facts| facts.network = Some("nfs"));
+    check(Wrong, "folder", "export BATON_HOME=", |facts| facts.folder.state = State::Unreadable);
+    check(Wrong, "disk", "baton serve --data /var/tmp", |facts| facts.network = Some("nfs"));
+    check(Wrong, "disk", "mount -o remount,rw", |facts| facts.read_only = true);
     check(Wrong, "disk", "df -h", |facts| facts.free = Some(1));
     check(Odd, "disk", "df -h", |facts| facts.free = None);
     check(Odd, "restore", "baton serve", |facts| facts.unfinished = true);
+    check(Odd, "copies", "rm '/d/a b.partial'", |facts| {
+        facts.leftovers = vec!["/d/a b.partial".into()];
+    });
+    check(Odd, "socket", "baton serve", |facts| facts.stale_socket = Some("/d/s".into()));
+    check(Wrong, "pepper", "mv /d/pepper ", |facts| facts.pepper = Pepper::Wrong);
+    check(Wrong, "pepper", "find / -name pepper", |facts| facts.pepper = Pepper::Missing);
+    check(Wrong, "pepper", "mv /d/pepper ", |facts| facts.pepper = Pepper::Unusable("x".into()));
     check(Odd, "database", "baton serve", |facts| facts.database = Database::Absent);
-    check(Wrong, "database", "newer", |facts| facts.database = Database::Newer("x".into()));
-    check(Wrong, "database", "baton restore", |facts| {
+    check(Wrong, "database", "which -a baton", |facts| {
+        facts.database = Database::Newer("x".into())
+    });
+    check(Wrong, "database", "mv /d /d.broken; baton serve", |facts| {
         facts.database = Database::Broken("x".into());
     });
     check(Wrong, "secret", "chmod 600 /d/pepper", |facts| {
@@ -90,12 +109,42 @@ fn what_is_wrong_with_the_server_and_the_clock_is_found_alone() {
         facts.in_use = false;
         facts.server = Server::Silent("nobody".into());
     });
-    check(Wrong, "server", "baton key list", |facts| facts.server = Server::Refused("x".into()));
-    check(Wrong, "server", "baton health show", |facts| {
-        facts.server = Server::Troubled(vec!["the disk is full".into()]);
+    let refused =
+        |next: Option<&str>| Server::Refused { why: "x".into(), next: next.map(str::to_owned) };
+    check(Wrong, "server", "unset BATON_URL", |facts| facts.server = refused(None));
+    check(Wrong, "server", "chmod 600 /k", |facts| facts.server = refused(Some("chmod 600 /k")));
+    check(Wrong, "server", "unset BATON_KEY", |facts| {
+        facts.around.key = Some(Hidden::new("k"));
+        facts.server = refused(Some("baton doctor"));
     });
+    check(Wrong, "server", "ssh far baton key create", |facts| {
+        facts.host = Some("far".into());
+        facts.server = refused(None);
+    });
+    check(Wrong, "server", "unset BATON_URL", |facts| {
+        facts.in_use = false;
+        facts.server = Server::Nowhere("no URL".into());
+    });
+    check(Wrong, "server", "ssh far baton doctor", |facts| {
+        facts.in_use = false;
+        facts.host = Some("far".into());
+        facts.server = Server::Silent("nobody".into());
+    });
+    let trouble = |next: &str| {
+        Server::Troubled(vec![Trouble { detail: "it stands".into(), next: next.into() }])
+    };
+    check(Wrong, "server", "df -h", |facts| facts.server = trouble("df -h"));
+    check(Wrong, "server", "kill -TERM 7; sleep 3; baton serve", |facts| {
+        facts.server = trouble("baton doctor");
+    });
+    check(Odd, "version", "which -a baton", |facts| facts.told.version = Some("99.0.0".into()));
+    check(Odd, "agents", "baton inbox", |facts| facts.told.stop_unverified = 2);
+    check(Odd, "clock", "kill -TERM 7", |facts| facts.told.now = Some(Timestamp(NOON.0 + 61_000)));
     check(Wrong, "clock", "timedatectl", |facts| facts.now = Timestamp(0));
-    check(Odd, "clock", "timedatectl", |facts| facts.now.0 -= 120_000);
+    check(Odd, "clock", "timedatectl", |facts| {
+        facts.now.0 -= 120_000;
+        facts.told.now = None;
+    });
     let mut facts = well();
     facts.server = Server::Silent("nobody".into());
     let lock = judge(&facts).into_iter().find(|one| one.about == "lock").expect("it is looked at");
@@ -111,16 +160,17 @@ fn what_contradicts_in_the_environment_is_found_alone() {
         around.url = Some("http://localhost:1".into());
         around.socket = Some("/s".into());
     });
-    odd("unset BATON_DATABASE_URL", |around| around.database_url = Some(Hidden::new("x")));
     odd("unset BATON_PEPPER_FILE", |around| around.pepper_file = Some("/p".into()));
-    odd("BATON_HOME", |around| around.home = Some("data".into()));
+    odd("export BATON_HOME=$PWD/data", |around| around.home = Some("data".into()));
     odd("unset BATON_OUTPUT", |around| around.output = Some("xml".into()));
     odd("unset BATON_KEY", |around| around.unreadable = vec!["BATON_KEY"]);
     odd("unset BATON_KEY_FILE", |around| {
         around.key = Some(Hidden::new("k"));
         around.key_file = Some("/k".into());
     });
-    check(Level::Odd, "environment", "ssh -L", |facts| facts.plain_beyond = true);
+    check(Level::Odd, "environment", "ssh -fNL 7117:localhost:7117 far", |facts| {
+        (facts.plain_beyond, facts.host) = (true, Some("far".into()));
+    });
     check(Level::Wrong, "key file", "chmod 600 /k", |facts| {
         facts.key_file = Some(thing("/k", 0o640, false));
     });
@@ -137,5 +187,6 @@ fn looking_makes_nothing() {
     assert_eq!(facts.folder.state, State::Absent);
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
     let found = judge(&facts).into_iter().find(|one| one.about == "folder");
-    assert_eq!(found.and_then(|one| one.fix).as_deref(), Some("baton serve"));
+    let fix = format!("baton serve --data {}", quoted(data));
+    assert_eq!(found.and_then(|one| one.fix), Some(fix));
 }

@@ -85,7 +85,9 @@ impl Cells {
             (Value::Array(items), _) if items.is_empty() => {}
             (Value::Object(_), Shape::Record(record)) => {
                 for field in &record.fields {
-                    if let Some(inner) = value.get(field.name) {
+                    let told = value.get(field.name);
+                    let told = told.filter(|told| self.look.all || !is_usual(told, &field.shape));
+                    if let Some(inner) = told {
                         self.long(&format!("{name}.{}", field.name), inner, &field.shape, fields);
                     }
                 }
@@ -125,6 +127,11 @@ impl Cells {
             None => self.short(item, None),
         }
     }
+}
+
+/// Whether it says only what would be so without it.
+fn is_usual(value: &Value, shape: &Shape) -> bool {
+    shape.usual().is_some_and(|usual| usual == *value)
 }
 
 fn cut(text: &str) -> String {

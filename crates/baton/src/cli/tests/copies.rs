@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_domain::ids::{AttemptId, Nonce, TaskId, TenantId};
+use baton_domain::ids::{AttemptId, KeyName, Nonce, PrincipalId, TaskId, TenantId};
+use baton_domain::key::Kind;
+use baton_domain::text::Text;
 use serde_json::Value;
 
 use super::{Machine, typed};
 use crate::chance::{SeededChance, SystemChance};
-use crate::home;
+use crate::identity::{How, Identity, KeyWish};
 use crate::tokens::{Keyring, Secrets, Speaker};
+use crate::{home, operations};
 
 /// Opens the folder once, so that there is something to copy.
 fn made(machine: &Machine) -> u64 {
@@ -49,6 +52,49 @@ async fn a_copy_comes_back_as_another_life_in_which_old_tokens_are_dead() {
     assert_ne!(after, before);
     let verify = |life| keyring(&machine.data(), life).verify(token.reveal(), &tenant).is_ok();
     assert!(verify(before) && !verify(after));
+}
+
+fn identity_of(machine: &Machine) -> Arc<Identity> {
+    let engine = home::open(&machine.data(), None, Arc::new(SystemChance)).expect("it opens");
+    Arc::new(Identity::new(Arc::new(engine), Arc::new(SystemChance), operations::scopes()))
+}
+
+async fn key_in(machine: &Machine) -> String {
+    let identity = identity_of(machine);
+    let wish = KeyWish {
+        name: KeyName::new("fox").expect("a name"),
+        principal: PrincipalId::new("fox").expect("a name"),
+        kind: Kind::Agent,
+        scopes: vec!["agent".to_owned()],
+        lifetime: None,
+    };
+    let origin = Text::new("origin", "test").expect("a text");
+    let how = How { origin, trace: None, request: None };
+    let made = identity.create(&identity.local_owner(), how, wish).await.expect("it is made");
+    made.token.expect("it is new").reveal().to_owned()
+}
+
+async fn is_good(machine: &Machine, key: &str) -> bool {
+    identity_of(machine).authenticate(key).await.is_ok()
+}
+
+#[tokio::test]
+async fn no_key_of_a_copy_is_good_unless_it_is_asked_for() {
+    let machine = Machine::silent();
+    let key = key_in(&machine).await;
+    let copy = machine.path("copy.db");
+    assert_eq!(machine.types(&["backup", typed(&copy)]).await.exit, 0);
+    assert!(is_good(&machine, &key).await);
+    let kept = machine.types(&["restore", typed(&copy), "--keep-keys"]).await;
+    assert_eq!(kept.exit, 0, "{}", kept.err);
+    assert!(kept.out.contains("also those that were revoked later"), "{}", kept.out);
+    assert!(is_good(&machine, &key).await);
+    let usual = machine.types(&["restore", typed(&copy)]).await;
+    assert_eq!(usual.exit, 0, "{}", usual.err);
+    assert!(usual.out.contains("1 key was revoked"), "{}", usual.out);
+    assert!(!is_good(&machine, &key).await);
+    let walked = machine.types(&["audit", "verify"]).await;
+    assert_eq!(walked.exit, 0, "{}", walked.out);
 }
 
 #[tokio::test]

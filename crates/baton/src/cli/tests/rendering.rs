@@ -12,7 +12,7 @@ use crate::operations;
 
 fn look(color: bool) -> Look {
     // 2026-11-15T09:30:00Z
-    Look { color, now: Timestamp(1_794_735_000_000) }
+    Look { color, now: Timestamp(1_794_735_000_000), all: false }
 }
 
 fn check(noun: &str, verb: &str, body: &Value, expected: Expect) {
@@ -125,12 +125,12 @@ fn causes_are_a_table_below_what_they_are_of() {
         "explain",
         &body,
         expect![[r#"
-        id     T-1
-        badge  running
+            id     T-1
+            badge  running
 
-        CODE  SENTENCE          SINCE       COMMAND
-        held  ada works on it.  1h 30m ago  baton show T-1
-    "#]],
+            CODE  SENTENCE          WORDS  SINCE       COMMAND
+            held  ada works on it.         1h 30m ago  baton show T-1
+        "#]],
     );
 }
 

@@ -48,3 +48,54 @@ async fn the_scripts_call_back() {
         assert!(printed.out.contains("baton complete-words --at "), "{shell}");
     }
 }
+
+#[test]
+fn every_command_is_in_the_list_of_the_surface() {
+    let mut listed: Vec<String> = vec![];
+    for command in super::super::tree::tree().get_subcommands().filter(|one| !one.is_hide_set()) {
+        let name = command.get_name();
+        let known = crate::aliases::find(name).is_some()
+            || crate::operations::all().iter().any(|entry| entry.about.noun == name);
+        if known {
+            continue;
+        }
+        let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
+        let inner: Vec<_> = command.get_subcommands().collect();
+        if inner.is_empty() {
+            listed.push(format!("{name}: {}", about(command).unwrap_or_default()));
+        }
+        for verb in inner {
+            listed.push(format!("{name} {}: {}", verb.get_name(), about(verb).unwrap_or_default()));
+        }
+    }
+    let mut said: Vec<_> = crate::surface::COMMANDS
+        .iter()
+        .map(|(typed, summary)| format!("{typed}: {summary}"))
+        .collect();
+    listed.sort();
+    said.sort();
+    assert_eq!(listed, said, "surface::COMMANDS lists what is written by hand");
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_is_a_mistake_of_whoever_set_it() {
+    let mut machine = Machine::silent();
+    machine.around.claim_token = Some(crate::surroundings::Hidden::new("batonc_x\ny"));
+    let printed = machine.types(&["checkpoint", "half"]).await;
+    assert_eq!(printed.exit, 2, "{printed:?}");
+    assert!(printed.err.contains("BATON_CLAIM_TOKEN"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn what_is_as_usual_is_shown_only_if_all_is_asked_for() {
+    let task = json!({
+        "id": "T-1", "badge": "queued", "stage": "coding", "title": "one",
+        "policy": { "attempts_max": 3, "lease": "10m" },
+    });
+    for (flags, shown) in [(&["show", "T-1"][..], false), (&["show", "T-1", "--all"], true)] {
+        let machine = Machine::serving(vec![Says::Answer(200, task.clone(), None)]);
+        let printed = machine.types(flags).await;
+        assert!(printed.out.contains("policy.lease"), "{printed:?}");
+        assert_eq!(printed.out.contains("policy.attempts_max"), shown, "{printed:?}");
+    }
+}

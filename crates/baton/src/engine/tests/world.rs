@@ -21,8 +21,8 @@ use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
     Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
-    KeyFound, KeyRow, Kind, List, Order, Page, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
-    TaskRow, Tenants, Told,
+    KeyFound, KeyRow, Kind, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats,
+    Store, TaskRow, Tenants, Told,
 };
 
 use crate::chance::SeededChance;
@@ -48,6 +48,8 @@ pub(crate) struct Flaws {
     mute: AtomicBool,
     /// Orders that reached the store.
     orders: AtomicUsize,
+    /// Looks for a key.
+    key_reads: AtomicUsize,
 }
 
 impl Flaws {
@@ -70,6 +72,10 @@ impl Flaws {
 
     pub(crate) fn orders(&self) -> usize {
         self.orders.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn key_reads(&self) -> usize {
+        self.key_reads.load(Ordering::Relaxed)
     }
 
     async fn strike(&self) -> Result<(), Error> {
@@ -269,6 +275,15 @@ impl Store for Flawed {
         self.model.history(tenant, id, after, count_max)
     }
 
+    fn past<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        which: PastId,
+    ) -> Answer<'a, Told<Option<Past>>> {
+        self.model.past(tenant, id, which)
+    }
+
     fn entries<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -286,6 +301,15 @@ impl Store for Flawed {
         count_max: usize,
     ) -> Answer<'a, List<Entry, u64>> {
         self.model.entries_of(tenant, id, from_version, count_max)
+    }
+
+    fn entries_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        versions: Vec<u64>,
+    ) -> Answer<'a, Told<Vec<Entry>>> {
+        self.model.entries_at(tenant, id, versions)
     }
 
     fn projects<'a>(
@@ -315,6 +339,7 @@ impl Store for Flawed {
     }
 
     fn key<'a>(&'a self, id: &'a KeyId) -> Answer<'a, Option<KeyFound>> {
+        self.flaws.key_reads.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.flaws.strike().await?;
             self.model.key(id).await

@@ -1,49 +1,62 @@
 use baton_domain::key::KeyId;
-use baton_testkit::rounds;
+use baton_domain::time::Millis;
 
-use super::{Denied, Server, id};
+use super::{Denied, KeyWish, Server, id, token, wish};
 use crate::chance::SeededChance;
-use crate::clock::{Stopwatch as _, SystemStopwatch};
 use crate::tokens::KeyToken;
+use crate::tokens::key::DIGESTS;
 
-/// Refusals per sample: one alone is shorter than the stopwatch tells.
-const BATCH: usize = 16;
-/// Samples of each sort in a usual run; the soak takes many more.
-const SAMPLES: u64 = 100;
-
-/// Mean, and the square of its error.
-#[expect(clippy::cast_precision_loss, reason = "counts and microseconds are small")]
-fn spread(samples: &[u64]) -> (f64, f64) {
-    let count = samples.len() as f64;
-    let mean = samples.iter().sum::<u64>() as f64 / count;
-    let squares = samples.iter().map(|sample| (*sample as f64 - mean).powi(2)).sum::<f64>();
-    (mean, squares / (count - 1.0) / count)
+/// What a refusal costs: digests, and looks into the store.
+async fn cost(server: &Server, shown: &str) -> (u64, usize) {
+    let before = (DIGESTS.get(), server.world.flaws.key_reads());
+    let refused = server.identity.authenticate(shown).await;
+    assert!(matches!(refused, Err(Denied::Unauthenticated)), "one answer for all");
+    (DIGESTS.get() - before.0, server.world.flaws.key_reads() - before.1)
 }
 
 #[tokio::test]
-async fn slow_a_refusal_says_the_same_whether_the_key_is_there_or_not() {
+async fn every_refusal_costs_one_digest_and_one_look_into_the_store() {
     let server = Server::new().await;
-    let known = id(&server.key("bea", &["all"]).await);
-    let unknown = KeyId::new("Nobodyhasit0").expect("it is well-formed");
+    let owner = server.identity.local_owner();
     let chance = SeededChance::new(9);
-    let tokens = [unknown, known].map(|id| KeyToken::mint(&id, &chance).reveal().to_owned());
-    let watch = SystemStopwatch::start();
-    let mut samples = [vec![], vec![]];
-    for round in 0..rounds(SAMPLES) {
-        // They take turns at being first.
-        for at in [round % 2, (round + 1) % 2].map(|at| usize::from(at == 1)) {
-            let began = watch.micros();
-            for _ in 0..BATCH {
-                let refused = server.identity.authenticate(&tokens[at]).await;
-                assert!(matches!(refused, Err(Denied::Unauthenticated)), "one answer for both");
-            }
-            samples[at].push(watch.micros() - began);
+    let other = |id: &KeyId| KeyToken::mint(id, &chance).reveal().to_owned();
+    let unknown = other(&KeyId::new("Nobodyhasit0").expect("it is well-formed"));
+    let good = server.key("bea", &["all"]).await;
+    let wrong = other(&id(&good));
+    let revoked = server.key("cid", &["all"]).await;
+    server.revoke(&owner, &revoked).await.expect("the operator may");
+    let brief = KeyWish { lifetime: Some(Millis(10)), ..wish("dan", &["all"]) };
+    let expired = token(&server.make(&owner, brief).await.expect("the operator may"));
+    let turned = server.key("eve", &["key:admin"]).await;
+    let eve = server.who(&turned).await;
+    let at_once = Some(Millis(0));
+    server.identity.rotate(&eve, super::how(), &id(&turned), at_once).await.expect("her own");
+    server.world.clock.advance(Millis(10));
+    let shown = [
+        ("an id that nobody has", &unknown),
+        ("a wrong secret", &wrong),
+        ("a revoked key", &revoked),
+        ("a revoked key with a wrong secret", &other(&id(&revoked))),
+        ("an expired key", &expired),
+        ("an expired key with a wrong secret", &other(&id(&expired))),
+        ("an exchanged secret", &turned),
+    ];
+    // The first time, remembered from then on, and just after its owner was let in.
+    for round in 0..3 {
+        for (what, shown) in shown {
+            assert_eq!(cost(&server, shown).await, (1, 1), "{what}, round {round}");
         }
+        assert!(server.is_known(&good).await);
     }
-    let [(unknown, error), (wrong, other)] = [spread(&samples[0]), spread(&samples[1])];
-    let t = (unknown - wrong) / (error + other).sqrt();
-    println!(
-        "{unknown:.1} µs for an unknown id, {wrong:.1} µs for a wrong secret: Welch's t = {t:.1}"
-    );
-    assert!(unknown.is_finite() && wrong.is_finite());
+}
+
+#[tokio::test]
+async fn a_good_key_is_looked_up_once_and_then_remembered() {
+    let server = Server::new().await;
+    let good = server.key("bea", &["all"]).await;
+    let before = server.world.flaws.key_reads();
+    for _ in 0..5 {
+        server.who(&good).await;
+    }
+    assert_eq!(server.world.flaws.key_reads() - before, 1);
 }

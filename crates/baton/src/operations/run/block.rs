@@ -1,16 +1,30 @@
 //! Parking a run, unparking it, and giving it back.
 
 use baton_domain::command::{Agent, Person, Supervisor};
-use baton_domain::ids::{Capability, TaskId};
-use baton_domain::run::{BlockKind, Why};
+use baton_domain::ids::{AttemptId, Capability, TaskId};
+use baton_domain::run::Why;
 use baton_domain::text::{Line, Reason};
 
-use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Audience, Declaration, Hints, Method};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::choices::Word as _;
-use crate::shape::{RunRef, Violation, When, record};
+use crate::shape::{RunRef, Violation, When, record, words};
 use crate::views::RunView;
+
+words! {
+    /// What a holder may park its run for; a limit is raised by the rules alone.
+    pub enum BlockWord {
+        /// A person must say something.
+        NeedsInput = "needs_input",
+        /// Another holder must be able to do something.
+        Capability = "capability",
+        /// It passes by itself.
+        Transient = "transient",
+        /// Another task must be done.
+        Dependency = "dependency",
+    }
+}
 
 record! {
     /// Why a run cannot go on.
@@ -18,9 +32,9 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
-        /// What would unpark it; limit is raised by the rules alone.
-        kind: BlockKind,
+        attempt: Option<AttemptId>,
+        /// What would unpark it.
+        kind: BlockWord,
         /// Why, in words for whoever acts on it.
         reason: Reason,
         /// For capability: what the next holder must be able to do.
@@ -46,7 +60,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// Why.
         reason: Reason,
         /// Nobody should take it before this time.
@@ -54,26 +68,21 @@ record! {
     }
 }
 
-impl Operation for Block {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "block",
-        summary: "Park the run that you hold, and say what would unpark it",
-        method: Method::Post,
-        path: "/v1/runs/{run}/block",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ENDS,
-        columns: &["id", "state", "block"],
-    };
+impl Saying for Block {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("block", "/v1/runs/{run}/block"),
+        Hints::ENDS,
+        &["id", "state", "block"],
+        "Park the run that you hold, and say what would unpark it",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let why = self.why()?;
         let says = Agent::Block { why, reason: self.reason, condition: self.condition };
-        let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        Ok(Said::ByAgent(self.run, self.attempt, vec![says]))
     }
 }
 
@@ -88,22 +97,18 @@ impl Block {
             move || invalid(field, format!("is missing: a block of kind {word} needs it"))
         };
         let (why, own) = match self.kind {
-            BlockKind::NeedsInput => (Why::NeedsInput, ""),
-            BlockKind::Capability => {
+            BlockWord::NeedsInput => (Why::NeedsInput, ""),
+            BlockWord::Capability => {
                 let needs = self.capability.clone().ok_or_else(missing("capability"))?;
                 (Why::Capability { needs }, "capability")
             }
-            BlockKind::Transient => {
+            BlockWord::Transient => {
                 let until = self.until.ok_or_else(missing("until"))?.0;
                 (Why::Transient { until }, "until")
             }
-            BlockKind::Dependency => {
+            BlockWord::Dependency => {
                 let on = self.on.ok_or_else(missing("on"))?;
                 (Why::Dependency { on }, "on")
-            }
-            BlockKind::Limit => {
-                let rule = "must not be limit: that is raised by the rules alone".to_owned();
-                return Err(invalid("kind", rule));
             }
         };
         let given = [
@@ -120,46 +125,36 @@ impl Block {
     }
 }
 
-impl Operation for Unblock {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "unblock",
-        summary: "Let a parked run go on",
-        method: Method::Post,
-        path: "/v1/runs/{run}/unblock",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "state"],
-    };
+impl Saying for Unblock {
+    const DECLARED: Declaration = Declaration::of_person(
+        ("run", "unblock"),
+        (Method::Post, "/v1/runs/{run}/unblock"),
+        Hints::SETS,
+        &["id", "state"],
+        "Let a parked run go on",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.say_of(self.run, Person::Unblock(self.reason)).await?;
-        call.run_view(&done)
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfRun(self.run, Person::Unblock(self.reason)))
     }
 }
 
-impl Operation for Release {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "release",
-        summary: "Give back the run that you hold",
-        method: Method::Post,
-        path: "/v1/runs/{run}/release",
-        level: Level::Work,
-        speaker: Speaker::Supervisor,
-        hints: Hints::ENDS,
-        columns: &["id", "state"],
-    };
+impl Saying for Release {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Supervisor,
+        ("release", "/v1/runs/{run}/release"),
+        Hints::ENDS,
+        &["id", "state"],
+        "Give back the run that you hold",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let until = self.until.map(|until| until.0);
         let says = Supervisor::Release { reason: self.reason, until };
-        let done = call.as_supervisor(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        Ok(Said::BySupervisor(self.run, self.attempt, says))
     }
 }

@@ -1,18 +1,22 @@
 //! Taking a run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use baton_domain::ids::{Account, AttemptId, Capability, ProjectId, StageName, TaskId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::run::Mode;
 use baton_domain::task::Priority;
 use baton_domain::time::Millis;
+use baton_store::TaskRow;
 use baton_store::order::Kind;
+use baton_store::read::LeaseRow;
 
 use super::handoff;
 use crate::call::Call;
-use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::engine::{CLAIM_WAIT_MAX, Claimed, Target, Tokens, Wish};
+use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::problem::Problem;
 use crate::shape::{Span, When, record};
 use crate::views::{HandoffView, LeaseView, RunView, TaskView};
@@ -27,6 +31,7 @@ record! {
         /// Only in this stage.
         stage: Option<StageName>,
         /// What the holder is able to do.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// The account whose rate limit it will use.
         account: Option<Account>,
@@ -34,7 +39,8 @@ record! {
         priority_min: Option<Priority>,
         /// Parked work that it may pick up, too.
         blocked: Option<bool>,
-        /// How long to wait if there is nothing; a minute at most.
+        /// How long to wait if there is nothing; a minute at most, then ask again.
+        #[at_most(CLAIM_WAIT_MAX.0)]
         wait: Option<Span>,
         /// How long the lease lives without renewal.
         lease: Option<Span>,
@@ -58,22 +64,27 @@ record! {
 }
 
 impl Operation for Claim {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "claim",
-        summary: "Take the next run that you may work on",
-        method: Method::Post,
-        path: "/v1/runs/claim",
-        level: Level::Work,
-        speaker: Speaker::Anyone,
-        hints: Hints::ADDS,
-        columns: &["task", "run", "attempt", "lease"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Anyone,
+        ("claim", "/v1/runs/claim"),
+        Hints::ADDS,
+        &["task", "run", "attempt", "lease"],
+        "Take the next run that you may work on",
+    );
 
     type Answer = ClaimedView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ClaimedView>, Problem> {
-        let claimed = call.engine().claim(self.wish(call)).await?;
+        let wait = self.wait.map(|wait| Span(wait.0.min(CLAIM_WAIT_MAX)));
+        let claimed = call.engine().claim(self.wish(call)).await;
+        let claimed = claimed.map_err(|error| {
+            let problem = Problem::from(error);
+            // How long it was waited for is told: a longer wait than is allowed was cut.
+            match wait {
+                Some(wait) => problem.with("wait", wait.to_string()),
+                None => problem,
+            }
+        })?;
         call.note_commit();
         answered(call, &claimed).await
     }
@@ -84,7 +95,18 @@ pub(super) async fn answered(
     call: &Call,
     claimed: &Claimed,
 ) -> Result<Answered<ClaimedView>, Problem> {
-    let row = call.task(claimed.flow.id).await?;
+    let row = match &claimed.brief {
+        Some(brief) => TaskRow {
+            flow: Arc::clone(&claimed.flow),
+            brief: brief.clone(),
+            lease: Some(LeaseRow {
+                attempt: claimed.attempt.number,
+                holder: call.caller().principal.clone(),
+                expires_at: claimed.expires_at,
+            }),
+        },
+        None => call.task(claimed.flow.id).await?,
+    };
     let task = TaskView::of(&row, call.engine().now());
     let run = RunView::live(&claimed.flow, row.lease.as_ref()).ok_or_else(Problem::not_found)?;
     let handoff = handoff::packet(call, &row, run.id).await?;

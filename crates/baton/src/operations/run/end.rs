@@ -2,11 +2,13 @@
 
 use baton_domain::command::{Agent, Command, Expect, Person};
 use baton_domain::contract::{Artifact, Submission};
-use baton_domain::ids::Digest;
+use baton_domain::ids::{AttemptId, Digest};
+use baton_domain::limits::ARTIFACTS_MAX;
 use baton_domain::text::{Code, Line, Reason, Summary};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Method, Operation};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::{RunRef, record};
 use crate::views::RunView;
@@ -17,12 +19,13 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// What was achieved.
         summary: Option<Summary>,
         /// The exact tree that counts.
         tree: Option<Line>,
         /// What was made.
+        #[at_most(ARTIFACTS_MAX)]
         artifacts: Option<Vec<ArtifactWish>>,
         /// The hash of the contract that it answers, as it was read.
         contract: Option<Digest>,
@@ -31,6 +34,7 @@ record! {
     /// Something that was made.
     pub struct ArtifactWish {
         /// Where it is, relative to the root.
+        #[is_line(true)]
         path: Line,
         /// What it is, to the bit.
         digest: Digest,
@@ -43,8 +47,9 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why, in words for whoever tries next.
         reason: Reason,
@@ -68,17 +73,13 @@ record! {
 }
 
 impl Operation for Complete {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "complete",
-        summary: "Say that you are done, and submit what you made",
-        method: Method::Post,
-        path: "/v1/runs/{run}/complete",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ENDS,
-        columns: &["id", "state", "result", "waits_for"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("complete", "/v1/runs/{run}/complete"),
+        Hints::ENDS,
+        &["id", "state", "result", "waits_for"],
+        "Say that you are done, and submit what you made",
+    );
 
     type Answer = RunView;
 
@@ -94,66 +95,52 @@ impl Operation for Complete {
             contract: self.contract,
         };
         let says = Agent::Complete { summary: self.summary, submission };
-        let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.completed_view(&done, self.run)
+        let done = call.as_agent(self.run, self.attempt, vec![says]).await?;
+        call.run_view(&done).await
     }
 }
 
-impl Operation for Fail {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "fail",
-        summary: "Say that you failed, and why",
-        method: Method::Post,
-        path: "/v1/runs/{run}/fail",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ENDS,
-        columns: &["id", "state", "code"],
-    };
+impl Saying for Fail {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("fail", "/v1/runs/{run}/fail"),
+        Hints::ENDS,
+        &["id", "state", "code"],
+        "Say that you failed, and why",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let says = Agent::Fail { code: self.code, reason: self.reason };
-        let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        Ok(Said::ByAgent(self.run, self.attempt, vec![says]))
     }
 }
 
-impl Operation for Cancel {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "cancel",
-        summary: "Call a run off, whoever holds it",
-        method: Method::Post,
-        path: "/v1/runs/{run}/cancel",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id", "state"],
-    };
+impl Saying for Cancel {
+    const DECLARED: Declaration = Declaration::of_person(
+        ("run", "cancel"),
+        (Method::Post, "/v1/runs/{run}/cancel"),
+        Hints::ENDS,
+        &["id", "state"],
+        "Call a run off, whoever holds it",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.say_of(self.run, Person::Cancel(self.reason)).await?;
-        call.run_view(&done)
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfRun(self.run, Person::Cancel(self.reason)))
     }
 }
 
 impl Operation for Retry {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "retry",
-        summary: "Try again what failed or was called off, or now what is delayed",
-        method: Method::Post,
-        path: "/v1/runs/{run}/retry",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ADDS,
-        columns: &["id", "state"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("run", "retry"),
+        (Method::Post, "/v1/runs/{run}/retry"),
+        Hints::ADDS,
+        &["id", "state"],
+        "Try again what failed or was called off, or now what is delayed",
+    );
 
     type Answer = RunView;
 
@@ -171,6 +158,6 @@ impl Operation for Retry {
             }
             RunRef::Run(_) | RunRef::Live(_) | RunRef::Mine => call.say_of(self.run, says).await?,
         };
-        call.run_view(&done)
+        call.run_view(&done).await
     }
 }

@@ -1,9 +1,10 @@
 //! An agent that is gone without a word.
 
 use baton_domain::command::Supervisor;
+use baton_domain::ids::AttemptId;
 
-use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Audience, Declaration, Hints};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::{RunRef, record};
 use crate::views::RunView;
@@ -14,27 +15,22 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
     }
 }
 
-impl Operation for Exit {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "exit",
-        summary: "Say that the agent is gone and left no result; the run goes on with the next one",
-        method: Method::Post,
-        path: "/v1/runs/{run}/exit",
-        level: Level::Work,
-        speaker: Speaker::Supervisor,
-        hints: Hints::ENDS,
-        columns: &["id", "state"],
-    };
+impl Saying for Exit {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Supervisor,
+        ("exit", "/v1/runs/{run}/exit"),
+        Hints::ENDS,
+        &["id", "state"],
+        "Say that the agent is gone and left no result; the next one goes on",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.as_supervisor(self.run, self.attempt, Supervisor::Exited).await?;
-        call.run_view(&done)
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::BySupervisor(self.run, self.attempt, Supervisor::Exited))
     }
 }

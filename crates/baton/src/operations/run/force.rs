@@ -4,7 +4,7 @@ use baton_domain::command::Person;
 use baton_domain::text::{Code, Reason};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{RunRef, Span, record};
 use crate::views::RunView;
@@ -23,6 +23,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// A stable word for why.
+        #[is_line(true)]
         code: Code,
         /// Why.
         reason: Reason,
@@ -30,14 +31,14 @@ record! {
 }
 
 impl Operation for ForceRelease {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "run",
         verb: "force-release",
         summary: "Take a run from its holder, so that another may go on",
         method: Method::Post,
         path: "/v1/runs/{run}/force-release",
-        level: Level::Force,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Force),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id", "state"],
     };
@@ -50,14 +51,14 @@ impl Operation for ForceRelease {
 }
 
 impl Operation for ForceFail {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "run",
         verb: "force-fail",
         summary: "End a run as failed, whoever holds it",
         method: Method::Post,
         path: "/v1/runs/{run}/force-fail",
-        level: Level::Force,
-        speaker: Speaker::Person,
+        permit: Permit::Scope(Level::Force),
+        audience: Audience::Person,
         hints: Hints::ENDS,
         columns: &["id", "state", "code"],
     };
@@ -91,5 +92,5 @@ async fn force(call: &Call, run: RunRef, says: Person) -> Result<Answered<RunVie
     if counts && nothing {
         forces.give_back(&caller.tenant, &caller.principal, task);
     }
-    call.run_view(&done?)
+    call.run_view(&done?).await
 }

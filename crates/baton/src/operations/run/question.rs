@@ -1,15 +1,34 @@
 //! Questions of agents and answers of people.
 
 use baton_domain::command::{Agent, Person};
+use baton_domain::ids::AttemptId;
 use baton_domain::run::Mark;
 use baton_domain::text::Message;
 
-use super::words;
-use crate::call::{Call, Done};
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Audience, Declaration, Hints, Method};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
-use crate::shape::{RunRef, record};
+use crate::shape::{RunRef, record, words};
 use crate::views::RunView;
+
+words! {
+    /// How far an answer got with its reader; that it was sent is for us to say.
+    pub enum Received {
+        /// The agent has it.
+        Delivered = "delivered",
+        /// The agent acted upon it.
+        Applied = "applied",
+    }
+}
+
+impl Received {
+    fn mark(self) -> Mark {
+        match self {
+            Self::Delivered => Mark::Delivered,
+            Self::Applied => Mark::Applied,
+        }
+    }
+}
 
 record! {
     /// A question to a person.
@@ -17,7 +36,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// What the agent must know.
         question: Message,
     }
@@ -35,78 +54,56 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// How far the answer got; it never goes back.
-        mark: Mark,
+        mark: Received,
     }
 }
 
-impl Operation for Ask {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "ask",
-        summary: "Ask a person, and stay alive for the answer",
-        method: Method::Post,
-        path: "/v1/runs/{run}/ask",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ADDS,
-        columns: &["id", "state", "question"],
-    };
+impl Saying for Ask {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("ask", "/v1/runs/{run}/ask"),
+        Hints::ADDS,
+        &["id", "state", "question"],
+        "Ask a person, and stay alive for the answer",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.as_agent(self.run, self.attempt, Agent::Ask(self.question)).await?;
-        told(call, &done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::ByAgent(self.run, self.attempt, vec![Agent::Ask(self.question)]))
     }
 }
 
-impl Operation for Answer {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "answer",
-        summary: "Answer the question of a run",
-        method: Method::Post,
-        path: "/v1/runs/{run}/answer",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ADDS,
-        columns: &["id", "state", "answer"],
-    };
+impl Saying for Answer {
+    const DECLARED: Declaration = Declaration::of_person(
+        ("run", "answer"),
+        (Method::Post, "/v1/runs/{run}/answer"),
+        Hints::ADDS,
+        &["id", "state", "answer"],
+        "Answer the question of a run",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.say_of(self.run, Person::Answer(self.answer)).await?;
-        told(call, &done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfRun(self.run, Person::Answer(self.answer)))
     }
 }
 
-impl Operation for Receive {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "receive",
-        summary: "Say that you have an answer, or have acted upon it",
-        method: Method::Post,
-        path: "/v1/runs/{run}/receive",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::SETS,
-        columns: &["id", "state", "answer"],
-    };
+impl Saying for Receive {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("receive", "/v1/runs/{run}/receive"),
+        Hints::SETS,
+        &["id", "state", "answer"],
+        "Say that you have an answer, or have acted upon it",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.as_agent(self.run, self.attempt, Agent::Receive(self.mark)).await?;
-        told(call, &done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::ByAgent(self.run, self.attempt, vec![Agent::Receive(self.mark.mark())]))
     }
-}
-
-/// The run with the words of question and answer.
-async fn told(call: &Call, done: &Done) -> Result<Answered<RunView>, Problem> {
-    let mut answered = call.run_view(done)?;
-    words::fill(call, &done.flow, &mut answered.value).await?;
-    Ok(answered)
 }

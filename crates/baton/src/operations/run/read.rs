@@ -6,7 +6,7 @@ use baton_store::read::RunWord;
 
 use super::{handoff, words};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, RunRef, Violation, record};
 use crate::views::RunView;
@@ -54,17 +54,12 @@ record! {
 }
 
 impl Operation for Show {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "show",
-        summary: "Show a run, with its question, its answer and why it is parked",
-        method: Method::Get,
-        path: "/v1/runs/{run}",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "state", "stage", "holder"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("run", "show"),
+        "/v1/runs/{run}",
+        &["id", "state", "stage", "holder"],
+        "Show a run, with its question, its answer and why it is parked",
+    );
 
     type Answer = RunView;
 
@@ -89,17 +84,12 @@ impl Operation for Show {
 }
 
 impl Operation for List {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "list",
-        summary: "List runs, live and finished",
-        method: Method::Get,
-        path: "/v1/runs",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "state", "stage", "holder"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("run", "list"),
+        "/v1/runs",
+        &["id", "state", "stage", "holder"],
+        "List runs, live and finished",
+    );
 
     type Answer = Runs;
 

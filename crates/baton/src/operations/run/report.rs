@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use baton_domain::command::{Agent, Evidence, FailedItem, Note, Report, Supervisor};
 use baton_domain::ids::{AttemptId, Label, RunId};
+use baton_domain::limits::{EVIDENCE_MAX, ITEMS_MAX};
 use baton_domain::run::Mark;
 use baton_domain::text::{Cursor, Item, Line, Reason, Summary};
 use baton_store::read::RunWord;
 
 use super::claim::renew_every;
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::{RunRef, Span, When, record};
 use crate::views::{LeaseView, RunView};
@@ -21,7 +23,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
     }
 
     /// Word that the holder lives.
@@ -29,7 +31,7 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// How long the lease lives from now on without renewal; otherwise as long as before.
         lease: Option<Span>,
     }
@@ -55,14 +57,16 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// How far it is.
         summary: Option<Summary>,
         /// Where to go on.
         cursor: Option<Cursor>,
         /// Items done since the last report.
+        #[at_most(ITEMS_MAX)]
         done: Option<Vec<Item>>,
         /// Items failed since the last report.
+        #[at_most(ITEMS_MAX)]
         failed: Option<Vec<FailedWish>>,
         /// The last answer of a person was acted upon.
         answer_applied: Option<bool>,
@@ -81,14 +85,16 @@ record! {
         /// Which run.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// How far it is.
         summary: Summary,
         /// Where to go on.
         cursor: Option<Cursor>,
         /// What shows it.
+        #[at_most(EVIDENCE_MAX)]
         evidence: Option<Vec<EvidenceWish>>,
         /// The state of the work tree: names such as base, head, bundle.
+        #[at_most(EVIDENCE_MAX)]
         git: Option<BTreeMap<Label, Line>>,
     }
 
@@ -103,39 +109,30 @@ record! {
     }
 }
 
-impl Operation for Begin {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "begin",
-        summary: "Say that you are at work on the run that you claimed",
-        method: Method::Post,
-        path: "/v1/runs/{run}/begin",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::SETS,
-        columns: &["id", "state", "attempt"],
-    };
+impl Saying for Begin {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("begin", "/v1/runs/{run}/begin"),
+        Hints::SETS,
+        &["id", "state", "attempt"],
+        "Say that you are at work on the run that you claimed",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
-        let done = call.as_agent(self.run, self.attempt, Agent::Begin).await?;
-        call.run_view(&done)
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::ByAgent(self.run, self.attempt, vec![Agent::Begin]))
     }
 }
 
 impl Operation for Heartbeat {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "heartbeat",
-        summary: "Renew the lease of the run that you hold",
-        method: Method::Post,
-        path: "/v1/runs/{run}/heartbeat",
-        level: Level::Work,
-        speaker: Speaker::Supervisor,
-        hints: Hints::SETS,
-        columns: &["run", "attempt", "lease"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Supervisor,
+        ("heartbeat", "/v1/runs/{run}/heartbeat"),
+        Hints::SETS,
+        &["run", "attempt", "lease"],
+        "Renew the lease of the run that you hold",
+    );
 
     type Answer = Renewed;
 
@@ -157,22 +154,18 @@ impl Operation for Heartbeat {
     }
 }
 
-impl Operation for Progress {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "progress",
-        summary: "Report how far you are",
-        method: Method::Post,
-        path: "/v1/runs/{run}/progress",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ADDS,
-        columns: &["id", "state", "items_done", "items_failed"],
-    };
+impl Saying for Progress {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("progress", "/v1/runs/{run}/progress"),
+        Hints::ADDS,
+        &["id", "state", "items_done", "items_failed"],
+        "Report how far you are",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let failed = |wish: FailedWish| FailedItem { item: wish.item, reason: wish.reason };
         let report = Report {
             summary: self.summary,
@@ -187,27 +180,22 @@ impl Operation for Progress {
             says.push(Agent::Progress(report));
         }
         says.extend(applied.then_some(Agent::Receive(Mark::Applied)));
-        let done = call.as_agent_all(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        Ok(Said::ByAgent(self.run, self.attempt, says))
     }
 }
 
-impl Operation for Checkpoint {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "checkpoint",
-        summary: "Leave a note for the next holder to go on from",
-        method: Method::Post,
-        path: "/v1/runs/{run}/checkpoints",
-        level: Level::Work,
-        speaker: Speaker::Agent,
-        hints: Hints::ADDS,
-        columns: &["id", "state", "attempt"],
-    };
+impl Saying for Checkpoint {
+    const DECLARED: Declaration = Declaration::of_holder(
+        Audience::Agent,
+        ("checkpoint", "/v1/runs/{run}/checkpoints"),
+        Hints::ADDS,
+        &["id", "state", "attempt"],
+        "Leave a note for the next holder to go on from",
+    );
 
-    type Answer = RunView;
+    type Shown = RunView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let evidence = |wish: EvidenceWish| Evidence {
             kind: wish.kind,
             reference: wish.reference,
@@ -220,7 +208,6 @@ impl Operation for Checkpoint {
             git: self.git.unwrap_or_default(),
         };
         let says = Agent::Checkpoint(Box::new(note));
-        let done = call.as_agent(self.run, self.attempt, says).await?;
-        call.run_view(&done)
+        Ok(Said::ByAgent(self.run, self.attempt, vec![says]))
     }
 }

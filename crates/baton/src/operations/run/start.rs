@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use baton_domain::command::NewTask;
-use baton_domain::ids::{Account, Capability, Label, ProjectId, TaskId};
+use baton_domain::ids::{Account, Capability, Label, ProjectId, StageName, TaskId};
+use baton_domain::limits::{CAPABILITIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::project::{Project, WorkedBy};
 use baton_domain::task::{Kind, Priority};
@@ -11,7 +12,7 @@ use baton_domain::text::{Body, Title};
 
 use super::claim::{self, ClaimedView};
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::problem::Problem;
 use crate::shape::{Span, Violation, record};
 use crate::views::{ContractLine, PolicyView};
@@ -23,6 +24,7 @@ record! {
     /// A goal that the caller works on itself, from now on.
     pub struct Start {
         /// A line that names it.
+        #[is_line(true)]
         title: Title,
         /// What should be achieved, at length.
         body: Option<Body>,
@@ -33,12 +35,15 @@ record! {
         /// How urgent it is.
         priority: Option<Priority>,
         /// Free tags.
+        #[at_most(LABELS_MAX)]
         labels: Option<BTreeSet<Label>>,
         /// The task that it is part of.
         parent: Option<TaskId>,
         /// What a later holder must be able to do; the caller is taken at its word.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// What must be true before the run counts.
+        #[at_most(LINES_MAX)]
         contract: Option<Vec<ContractLine>>,
         /// How it is tried; what is absent is the default.
         policy: Option<PolicyView>,
@@ -50,26 +55,21 @@ record! {
 }
 
 impl Operation for Start {
-    const ABOUT: About = About {
-        noun: "run",
-        verb: "start",
-        summary: "Start work on a goal of your own: a task, its run and its lease at once",
-        method: Method::Post,
-        path: "/v1/runs/start",
-        level: Level::Work,
-        speaker: Speaker::Anyone,
-        hints: Hints::ADDS,
-        columns: &["task", "run", "attempt", "lease"],
-    };
+    const ABOUT: Declaration = Declaration::of_holder(
+        Audience::Anyone,
+        ("start", "/v1/runs/start"),
+        Hints::ADDS,
+        &["task", "run", "attempt", "lease"],
+        "Start work on a goal of your own: a task, its run and its lease at once",
+    );
 
     type Answer = ClaimedView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ClaimedView>, Problem> {
-        let project = find(call, self.project.as_ref()).await?;
-        let stage = project.pipeline.iter().find(|spec| spec.worked_by == WorkedBy::Agent);
-        let Some(stage) = stage.map(|spec| spec.name.clone()) else {
-            let rule = format!("has no stage that agents work: {}", project.id);
-            return Err(Problem::invalid(vec![Violation { field: "project".into(), rule }]));
+        let (project, stage) = match place(call, self.project.as_ref()).await {
+            // The first answer stands, whatever projects there are by now; nothing is asked of these.
+            Err(_) if call.is_repeated().await? => nowhere(),
+            found => found?,
         };
         let wish = claim::wish(call, self.capabilities.clone(), self.account, self.lease);
         let contract = self.contract.map(ContractLine::contract).transpose();
@@ -85,12 +85,29 @@ impl Operation for Start {
             policy: self.policy.map_or_else(Policy::default, |own| own.over(Policy::default())),
             contract: contract.map_err(|wrong| Problem::invalid(vec![wrong]))?,
             start_in: Some(stage),
-            ..NewTask::new(project.id.clone(), creator, self.title)
+            ..NewTask::new(project, creator, self.title)
         };
         let claimed = call.engine().start(wish, task).await?;
         call.note_commit();
         claim::answered(call, &claimed).await
     }
+}
+
+/// Where a task can be started at once: a project, and the first stage of it that agents work.
+async fn place(call: &Call, name: Option<&ProjectId>) -> Result<(ProjectId, StageName), Problem> {
+    let project = find(call, name).await?;
+    let stage = project.pipeline.iter().find(|spec| spec.worked_by == WorkedBy::Agent);
+    let Some(stage) = stage.map(|spec| spec.name.clone()) else {
+        let rule = format!("has no stage that agents work: {}", project.id);
+        return Err(Problem::invalid(vec![Violation { field: "project".into(), rule }]));
+    };
+    Ok((project.id, stage))
+}
+
+/// A place that nobody looks for.
+fn nowhere() -> (ProjectId, StageName) {
+    let plain = "a plain word is a name";
+    (ProjectId::new("nowhere").expect(plain), StageName::new("nowhere").expect(plain))
 }
 
 /// The project of that name, or the only one.
@@ -104,8 +121,6 @@ async fn find(call: &Call, name: Option<&ProjectId>) -> Result<Project, Problem>
             found.map(|project| (**project).clone()).ok_or_else(Problem::not_found)
         }
         (None, [only]) => Ok((**only).clone()),
-        // The first answer stands, whatever projects were added since; nothing is asked of this one.
-        (None, [any, ..]) if call.is_repeated().await? => Ok((**any).clone()),
         (None, []) => {
             let rule = "must be named, and there is none yet".to_owned();
             let problem = Problem::invalid(vec![Violation { field: "project".into(), rule }]);

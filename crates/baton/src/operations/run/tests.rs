@@ -5,6 +5,7 @@ use desk::{Desk, ann, bot, secret, worker};
 mod answers;
 mod bulk;
 mod desk;
+mod histories;
 mod keys;
 mod refusals;
 mod waiting;
@@ -106,7 +107,6 @@ async fn the_next_holder_gets_what_the_last_one_left() {
         > two boards painted
         > go on at: board 3
         > evidence: photo boards.png
-        > git head: abc
 
         ## attempts
 
@@ -117,6 +117,11 @@ async fn the_next_holder_gets_what_the_last_one_left() {
 
         ann: answer of a person, 2023-11-14T22:13:20.000Z
         > green
+
+        ## git
+
+        A-1.1: the work tree at checkpoint 1, 2023-11-14T22:13:20.000Z
+        > head: abc
 
         ## open_items
 

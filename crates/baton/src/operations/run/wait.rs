@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use baton_domain::command::{Agent, Supervisor};
+use baton_domain::ids::AttemptId;
 use baton_domain::run::{Mark, Mode, Phase, Purpose};
 use baton_domain::task::Flow;
 use baton_domain::time::Millis;
@@ -12,7 +13,7 @@ use tokio::time::sleep;
 
 use super::words;
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
 use crate::shape::{RunRef, Span, record};
 use crate::views::RunView;
@@ -26,10 +27,11 @@ record! {
         /// Which run; of a task the live one, or else the one that finished last.
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
-        attempt: Option<u32>,
+        attempt: Option<AttemptId>,
         /// The version that the caller saw; without it, the present one.
         since: Option<u64>,
-        /// How long; 50 seconds at most, and half a lease for a holder on its own.
+        /// How long; 50 seconds at most, and half a lease for a holder on its own: then ask again.
+        #[at_most(WAIT_MAX.0)]
         wait: Option<Span>,
     }
 
@@ -37,20 +39,22 @@ record! {
     pub struct Waited {
         /// Whether the task changed, or an answer is there that the holder had not read.
         changed: bool,
+        /// The longest that this request would have waited: what was asked for, or what is allowed.
+        wait: Span,
         /// The run as it is now.
         run: RunView,
     }
 }
 
 impl Operation for Wait {
-    const ABOUT: About = About {
+    const ABOUT: Declaration = Declaration {
         noun: "run",
         verb: "wait",
         summary: "Wait until a run changes: an answer, an end, somebody else's word",
         method: Method::Post,
         path: "/v1/runs/{run}/wait",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
+        permit: Permit::Scope(Level::Read),
+        audience: Audience::Anyone,
         hints: Hints::SETS,
         columns: &["run", "changed"],
     };
@@ -89,7 +93,7 @@ impl Operation for Wait {
             }
         };
         words::fill(call, &row.flow, &mut view).await?;
-        Ok(Answered::read(Waited { changed, run: view }, as_of))
+        Ok(Answered::read(Waited { changed, wait: Span(wait), run: view }, as_of))
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use baton_domain::command::{Clear, Command, Expect, Patch, Person};
 use baton_domain::ids::{Capability, Label, PrincipalId, TaskId};
+use baton_domain::limits::{CAPABILITIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::task::Priority;
 use baton_domain::text::{Body, Title};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
@@ -19,38 +20,40 @@ record! {
         /// Which task.
         task: TaskId,
         /// A line that names it.
+        #[is_line(true)]
         title: Option<Title>,
         /// What should be achieved, at length.
         body: Option<Body>,
         /// How urgent it is.
         priority: Option<Priority>,
         /// Free tags; all of them, or an empty list for none.
+        #[at_most(LABELS_MAX)]
         labels: Option<BTreeSet<Label>>,
         /// The only one who may work on it.
         assignee: Option<PrincipalId>,
         /// What a holder must be able to do; all of it, or an empty list for nothing.
+        #[at_most(CAPABILITIES_MAX)]
         capabilities: Option<BTreeSet<Capability>>,
         /// How it is tried; what is absent in it stays.
         policy: Option<PolicyView>,
         /// What must be true before a run counts; all lines, or an empty list for none.
+        #[at_most(LINES_MAX)]
         contract: Option<Vec<ContractLine>>,
         /// What to empty.
+        #[at_most(2)]
         clear: Option<BTreeSet<Clear>>,
     }
 }
 
 impl Operation for Edit {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "edit",
-        summary: "Change what a task is",
-        method: Method::Patch,
-        path: "/v1/tasks/{task}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints { destructive: true, ..Hints::SETS },
-        columns: &["id", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration = Declaration::of_person(
+        ("task", "edit"),
+        (Method::Patch, "/v1/tasks/{task}"),
+        // Every edit is a version of its own, also one that says what is so already.
+        Hints { destructive: true, ..Hints::ADDS },
+        super::TASK_COLUMNS,
+        "Change what a task is",
+    );
 
     type Answer = TaskView;
 

@@ -4,17 +4,19 @@ use baton_domain::explain::{Outlook, explain};
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::project::Project;
 use baton_domain::scene::Lease;
+use baton_domain::text::Message;
 use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::Badge;
-use baton_store::Told;
 use baton_store::read::LeaseRow;
+use baton_store::{TaskRow, Told};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
+use crate::operations::run::words;
 use crate::operations::{pool, project};
 use crate::problem::Problem;
 use crate::shape::record;
-use crate::views::CauseView;
+use crate::views::{CauseCode, CauseView, RunView};
 
 record! {
     /// Which task.
@@ -35,17 +37,12 @@ record! {
 }
 
 impl Operation for Explain {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "explain",
-        summary: "Tell why a task is not moving, and what would help",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/explain",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["code", "sentence", "since", "command"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("task", "explain"),
+        "/v1/tasks/{task}/explain",
+        &["code", "sentence", "words", "since", "command"],
+        "Tell why a task is not moving, and what would help",
+    );
 
     type Answer = Explanation;
 
@@ -77,8 +74,29 @@ impl Operation for Explain {
             badge: row.flow.badge(now),
             causes: causes.iter().map(|cause| CauseView::of(self.task, cause)).collect(),
         };
+        let value = with_words(call, &row, value).await?;
         Ok(Answered::read(value, call.cursor(as_of)))
     }
+}
+
+/// Adds what an agent asked, or why it parked its run, to the causes that stem from it.
+async fn with_words(
+    call: &Call,
+    row: &TaskRow,
+    mut told: Explanation,
+) -> Result<Explanation, Problem> {
+    let of_agent = |cause: &&mut CauseView| {
+        matches!(cause.code, CauseCode::Blocked | CauseCode::WaitingForInput)
+    };
+    let Some(cause) = told.causes.iter_mut().find(of_agent) else { return Ok(told) };
+    let Some(mut run) = RunView::live(&row.flow, None) else { return Ok(told) };
+    words::fill(call, &row.flow, &mut run).await?;
+    let question = run.question.and_then(|question| question.text);
+    let reason = run.block.and_then(|block| block.reason);
+    cause.words = question.or_else(|| {
+        reason.map(|reason| Message::new("words", reason.as_str()).expect("a reason is shorter"))
+    });
+    Ok(told)
 }
 
 /// The lease as an explanation needs it: who and until when. Its nonce stays in the store.

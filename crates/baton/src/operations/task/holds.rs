@@ -5,8 +5,9 @@ use baton_domain::ids::TaskId;
 use baton_domain::task::Hold as Flag;
 use baton_domain::text::Reason;
 
-use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use super::steps::step;
+use crate::operation::{Declaration, Hints};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::TaskView;
@@ -45,90 +46,54 @@ record! {
     }
 }
 
-impl Operation for Freeze {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "freeze",
-        summary: "Put a task on ice",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/freeze",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Freeze {
+    const DECLARED: Declaration =
+        step("freeze", "/v1/tasks/{task}/freeze", Hints::SETS, "Put a task on ice");
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let says = Person::Hold { hold: Flag::Frozen, on: true, reason: self.reason };
-        let done = call.say(self.task, says).await?;
-        call.task_view(&done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(hold(self.task, Flag::Frozen, true, self.reason))
     }
 }
 
-impl Operation for Unfreeze {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "unfreeze",
-        summary: "Take a task off the ice",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/unfreeze",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Unfreeze {
+    const DECLARED: Declaration =
+        step("unfreeze", "/v1/tasks/{task}/unfreeze", Hints::SETS, "Take a task off the ice");
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let says = Person::Hold { hold: Flag::Frozen, on: false, reason: self.reason };
-        let done = call.say(self.task, says).await?;
-        call.task_view(&done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(hold(self.task, Flag::Frozen, false, self.reason))
     }
 }
 
-impl Operation for Hold {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "hold",
-        summary: "Hold a task until somebody has looked",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/hold",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Hold {
+    const DECLARED: Declaration =
+        step("hold", "/v1/tasks/{task}/hold", Hints::SETS, "Hold a task until somebody has looked");
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let says = Person::Hold { hold: Flag::Review, on: true, reason: self.reason };
-        let done = call.say(self.task, says).await?;
-        call.task_view(&done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(hold(self.task, Flag::Review, true, self.reason))
     }
 }
 
-impl Operation for Unhold {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "unhold",
-        summary: "Let a task that was looked at go on",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/unhold",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Unhold {
+    const DECLARED: Declaration = step(
+        "unhold",
+        "/v1/tasks/{task}/unhold",
+        Hints::SETS,
+        "Let a task that was looked at go on",
+    );
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let says = Person::Hold { hold: Flag::Review, on: false, reason: self.reason };
-        let done = call.say(self.task, says).await?;
-        call.task_view(&done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(hold(self.task, Flag::Review, false, self.reason))
     }
+}
+
+fn hold(task: TaskId, hold: Flag, on: bool, reason: Reason) -> Said {
+    Said::OfTask(task, Person::Hold { hold, on, reason })
 }

@@ -4,13 +4,14 @@ use baton_domain::command::Person;
 use baton_domain::ids::{StageName, TaskId};
 use baton_domain::task::Ending;
 use baton_domain::text::Reason;
-use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Declaration, Hints, Method};
+use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
-use crate::shape::{Shape, Shaped, Violation, When, record};
+use crate::shape::{Violation, When, record, words};
 use crate::views::TaskView;
+
+use super::TASK_COLUMNS;
 
 record! {
     /// A draft to let happen.
@@ -78,108 +79,139 @@ record! {
     }
 }
 
-/// How a person may end a task; only a passed run makes it done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndingWord {
-    /// Nobody wants it any more.
-    #[default]
-    Abandoned,
-    /// Another task takes its place.
-    Superseded,
-    /// It shall not be done.
-    Rejected,
-}
-
-impl Shaped for EndingWord {
-    fn shape() -> Shape {
-        Shape::Choice(&["abandoned", "superseded", "rejected"])
+words! {
+    /// How a person may end a task; only a passed run makes it done.
+    pub enum EndingWord {
+        /// Nobody wants it any more.
+        Abandoned = "abandoned",
+        /// Another task takes its place.
+        Superseded = "superseded",
+        /// It shall not be done.
+        Rejected = "rejected",
     }
 }
 
-impl Operation for Publish {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "publish",
-        summary: "Publish a draft",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/publish",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+/// A word of a person on one task.
+pub(super) const fn step(
+    verb: &'static str,
+    path: &'static str,
+    hints: Hints,
+    summary: &'static str,
+) -> Declaration {
+    let (what, columns) = (("task", verb), TASK_COLUMNS);
+    Declaration::of_person(what, (Method::Post, path), hints, columns, summary)
+}
 
-    type Answer = TaskView;
+/// The same for the edge between two tasks.
+const fn edge(
+    verb: &'static str,
+    method: Method,
+    hints: Hints,
+    summary: &'static str,
+) -> Declaration {
+    let (what, place) = (("task", verb), (method, "/v1/tasks/{task}/dependencies/{on}"));
+    Declaration::of_person(what, place, hints, TASK_COLUMNS, summary)
+}
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let done = call.say(self.task, Person::Publish).await?;
-        call.task_view(&done).await
+impl Saying for Publish {
+    const DECLARED: Declaration =
+        step("publish", "/v1/tasks/{task}/publish", Hints::SETS, "Publish a draft");
+
+    type Shown = TaskView;
+
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfTask(self.task, Person::Publish))
     }
 }
 
-impl Operation for Approve {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "approve",
-        summary: "Agree that a task is executed",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/approve",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Approve {
+    const DECLARED: Declaration =
+        step("approve", "/v1/tasks/{task}/approve", Hints::SETS, "Agree that a task is executed");
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let done = call.say(self.task, Person::Approve).await?;
-        call.task_view(&done).await
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfTask(self.task, Person::Approve))
     }
 }
 
-impl Operation for Reject {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "reject",
-        summary: "Say no to a task: it is closed as rejected",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/reject",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Reject {
+    const DECLARED: Declaration = step(
+        "reject",
+        "/v1/tasks/{task}/reject",
+        Hints::ENDS,
+        "Say no to a task: it is closed as rejected",
+    );
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let ending = Ending::Rejected { reason: self.reason };
-        let done = call.say(self.task, Person::Close(ending)).await?;
-        call.task_view(&done).await
+        Ok(Said::OfTask(self.task, Person::Close(ending)))
     }
 }
 
-impl Operation for Move {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "move",
-        summary: "Put a task into a working stage, or back into the backlog",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/move",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id", "badge", "stage", "title"],
-    };
+impl Saying for Move {
+    const DECLARED: Declaration = step(
+        "move",
+        "/v1/tasks/{task}/move",
+        Hints::ENDS,
+        "Put a task into a working stage, or back into the backlog",
+    );
 
-    type Answer = TaskView;
+    type Shown = TaskView;
 
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
+    fn said(self) -> Result<Said, Problem> {
         let says = Person::Move { to: self.column()?, start_at: self.start_at.map(|at| at.0) };
-        let done = call.say(self.task, says).await?;
-        call.task_view(&done).await
+        Ok(Said::OfTask(self.task, says))
+    }
+}
+
+impl Saying for Close {
+    const DECLARED: Declaration =
+        step("close", "/v1/tasks/{task}/close", Hints::ENDS, "Take a task off the board");
+
+    type Shown = TaskView;
+
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfTask(self.task, Person::Close(self.ending()?)))
+    }
+}
+
+impl Saying for Archive {
+    const DECLARED: Declaration =
+        step("archive", "/v1/tasks/{task}/archive", Hints::SETS, "Put a task that ended away");
+
+    type Shown = TaskView;
+
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfTask(self.task, Person::Archive))
+    }
+}
+
+impl Saying for Depend {
+    const DECLARED: Declaration =
+        edge("depend", Method::Put, Hints::SETS, "Let a task wait for another");
+
+    type Shown = TaskView;
+
+    fn said(self) -> Result<Said, Problem> {
+        if self.on == self.task {
+            let rule = "must be another task: none waits for itself".to_owned();
+            return Err(Problem::invalid(vec![Violation { field: "on".to_owned(), rule }]));
+        }
+        Ok(Said::OfTask(self.task, Person::Depend { on: self.on, wait: true }))
+    }
+}
+
+impl Saying for Undepend {
+    const DECLARED: Declaration =
+        edge("undepend", Method::Delete, Hints::ENDS, "Let a task no longer wait for another");
+
+    type Shown = TaskView;
+
+    fn said(self) -> Result<Said, Problem> {
+        Ok(Said::OfTask(self.task, Person::Depend { on: self.on, wait: false }))
     }
 }
 
@@ -206,35 +238,13 @@ impl Move {
     }
 }
 
-impl Operation for Close {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "close",
-        summary: "Take a task off the board",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/close",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id", "badge", "stage", "title"],
-    };
-
-    type Answer = TaskView;
-
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let task = self.task;
-        let done = call.say(task, Person::Close(self.ending()?)).await?;
-        call.task_view(&done).await
-    }
-}
-
 impl Close {
     fn ending(self) -> Result<Ending, Problem> {
         let wrong = |rule: &str| {
             Problem::invalid(vec![Violation { field: "by".into(), rule: rule.into() }])
         };
         let reason = self.reason;
-        match (self.ending.unwrap_or_default(), self.by) {
+        match (self.ending.unwrap_or(EndingWord::Abandoned), self.by) {
             (EndingWord::Superseded, Some(by)) => Ok(Ending::Superseded { by, reason }),
             (EndingWord::Superseded, None) => {
                 Err(wrong("is missing: say which task takes its place"))
@@ -245,68 +255,5 @@ impl Close {
             (EndingWord::Abandoned, None) => Ok(Ending::Abandoned { reason }),
             (EndingWord::Rejected, None) => Ok(Ending::Rejected { reason }),
         }
-    }
-}
-
-impl Operation for Archive {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "archive",
-        summary: "Put a task that ended away",
-        method: Method::Post,
-        path: "/v1/tasks/{task}/archive",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
-
-    type Answer = TaskView;
-
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let done = call.say(self.task, Person::Archive).await?;
-        call.task_view(&done).await
-    }
-}
-
-impl Operation for Depend {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "depend",
-        summary: "Let a task wait for another",
-        method: Method::Put,
-        path: "/v1/tasks/{task}/dependencies/{on}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::SETS,
-        columns: &["id", "badge", "stage", "title"],
-    };
-
-    type Answer = TaskView;
-
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let done = call.say(self.task, Person::Depend { on: self.on, wait: true }).await?;
-        call.task_view(&done).await
-    }
-}
-
-impl Operation for Undepend {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "undepend",
-        summary: "Let a task no longer wait for another",
-        method: Method::Delete,
-        path: "/v1/tasks/{task}/dependencies/{on}",
-        level: Level::Write,
-        speaker: Speaker::Person,
-        hints: Hints::ENDS,
-        columns: &["id", "badge", "stage", "title"],
-    };
-
-    type Answer = TaskView;
-
-    async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
-        let done = call.say(self.task, Person::Depend { on: self.on, wait: false }).await?;
-        call.task_view(&done).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_domain::ids::TaskId;
+use baton_domain::ids::{StageName, TaskId};
 use baton_domain::task::Kind;
 use baton_domain::text::Title;
 use baton_domain::view::Badge;
@@ -10,7 +10,7 @@ use baton_store::read::PAGE_MAX;
 use baton_store::{Filter, TaskRow};
 
 use crate::call::Call;
-use crate::operation::{About, Answered, Hints, Level, Method, Operation, Speaker};
+use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::stage_word;
@@ -47,7 +47,7 @@ record! {
         /// The one word for how it is.
         badge: Badge,
         /// backlog, a working stage, done, closed or archived.
-        stage: String,
+        stage: StageName,
         /// What sort of work it is.
         kind: Kind,
         /// A line that names it.
@@ -56,17 +56,12 @@ record! {
 }
 
 impl Operation for Tree {
-    const ABOUT: About = About {
-        noun: "task",
-        verb: "tree",
-        summary: "Show a task with everything below it",
-        method: Method::Get,
-        path: "/v1/tasks/{task}/tree",
-        level: Level::Read,
-        speaker: Speaker::Anyone,
-        hints: Hints::READS,
-        columns: &["id", "depth", "badge", "stage", "title"],
-    };
+    const ABOUT: Declaration = Declaration::look(
+        ("task", "tree"),
+        "/v1/tasks/{task}/tree",
+        &["id", "depth", "badge", "stage", "title"],
+        "Show a task with everything below it",
+    );
 
     type Answer = TreeView;
 

@@ -131,3 +131,59 @@ async fn a_cursor_of_another_life_or_from_the_future_has_expired() {
     }
     assert_eq!(desk.refused("event list", json!({ "after": "now" })).await.0, "invalid");
 }
+
+/// The tasks of some events, in order.
+fn tasks_of(body: &Value) -> Vec<&str> {
+    let items = body["items"].as_array().expect("a list");
+    items.iter().filter_map(|item| item["task"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn events_are_told_of_one_task_of_one_kind_and_from_the_end() {
+    let desk = Desk::open().await;
+    for title in ["one", "two"] {
+        desk.done("task create", json!({ "project": "demo", "title": title })).await;
+    }
+    for reason in ["later", "much later"] {
+        desk.done("task freeze", json!({ "task": "T-1", "reason": reason })).await;
+        desk.done("task unfreeze", json!({ "task": "T-1", "reason": "now" })).await;
+    }
+    desk.done("scheduler pause", json!({ "reason": "a holiday" })).await;
+    desk.done("scheduler resume", json!({})).await;
+    let ask = |arguments: Value| desk.done("event list", arguments);
+
+    let of_one = ask(json!({ "task": "T-1" })).await;
+    assert_eq!(tasks_of(&of_one), ["T-1"; 5]);
+    let holds = ask(json!({ "task": "T-1", "kind": "hold_set", "limit": 3 })).await;
+    assert_eq!(tasks_of(&holds), ["T-1"; 3]);
+    let rest = json!({ "task": "T-1", "kind": "hold_set", "after": holds["next"] });
+    assert_eq!(tasks_of(&ask(rest).await), ["T-1"]);
+
+    let all = ask(json!({})).await;
+    let mut backwards = all["items"].as_array().expect("a list").clone();
+    backwards.reverse();
+    assert_eq!(ask(json!({ "newest": true })).await["items"], json!(backwards));
+    let opened = &backwards[0]["events"][0];
+    assert_eq!(*opened, json!({ "event": "pool_opened", "pool": "scheduler" }));
+    let (mut paged, mut after) = (vec![], None);
+    loop {
+        let mut asked = json!({ "newest": true, "limit": 2 });
+        if let Some(after) = after {
+            asked["after"] = after;
+        }
+        let page = ask(asked).await;
+        paged.extend(page["items"].as_array().expect("a list").clone());
+        after = page.get("next").cloned();
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, backwards, "page by page it is the same");
+    let mut of_task = of_one["items"].as_array().expect("a list").clone();
+    of_task.reverse();
+    let newest = ask(json!({ "task": "T-1", "newest": true, "limit": 2 })).await;
+    assert_eq!(newest["items"], json!(of_task[..2]));
+    let then = json!({ "task": "T-1", "newest": true, "after": newest["next"] });
+    assert_eq!(ask(then).await["items"], json!(of_task[2..]));
+    assert_eq!(desk.refused("event list", json!({ "task": "T-9" })).await.0, "not_found");
+}

@@ -174,7 +174,7 @@ async fn a_task_of_somebody_else_is_a_task_that_is_not_there() {
         ("task unhold", reason.clone()),
         ("task close", reason),
         ("task archive", plain.clone()),
-        ("task depend", json!({ "task": task, "on": task })),
+        ("task depend", json!({ "task": task, "on": "T-98" })),
         ("task undepend", json!({ "task": task, "on": task })),
         ("task tree", plain.clone()),
         ("task explain", plain),
@@ -207,5 +207,33 @@ async fn an_agent_may_make_tasks_but_not_decide_about_them() {
         ("scheduler resume", json!({})),
     ] {
         assert_eq!(desk.refused_to(&agent, what, arguments).await.0, "not_for_you", "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_told_with_its_field_and_rule() {
+    let desk = Desk::open().await;
+    desk.done("task create", json!({ "project": "demo", "title": "one" })).await;
+    let create = |more: Value| {
+        let mut task = json!({ "project": "demo", "title": "two" });
+        task.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        ("task create", task)
+    };
+    let wrong = [
+        (create(json!({ "title": "two\nlines" })), "title", "must be one line"),
+        (create(json!({ "start_at": "2026-11-15T09:30:00+25:00" })), "start_at", "with its zone"),
+        (
+            create(json!({ "policy": { "backoff": "1h", "backoff_max": "1m" } })),
+            "policy.backoff_max",
+            "must be at least `backoff`",
+        ),
+        (("task depend", json!({ "task": "T-1", "on": "T-1" })), "on", "none waits for itself"),
+        (create(json!({ "labels": vec!["a"; 17] })), "labels", "at most 16"),
+    ];
+    for ((what, arguments), field, rule) in wrong {
+        let (code, problem) = desk.refused(what, arguments).await;
+        let told = problem["errors"][0].clone();
+        assert_eq!((code, &told["field"]), ("invalid", &json!(field)), "{problem}");
+        assert!(told["rule"].as_str().expect("a rule").contains(rule), "{problem}");
     }
 }

@@ -212,6 +212,6 @@ pub fn times() -> Vec<Row> {
         row("dependency met", |c| reacts(c, Cause::DependencySettled { met: true })),
         row("dependency failed", |c| reacts(c, Cause::DependencySettled { met: false })),
         row("child ended", |c| reacts(c, Cause::ChildSettled)),
-        row("woken", |c| reacts(c, Cause::Wake { ended: true })),
+        row("woken", |c| reacts(c, Cause::Wake { ended: true, by: None })),
     ]
 }

@@ -2,7 +2,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{Error, about, back_up, finish, is_in_use, is_unfinished, restore, verify};
+use super::{
+    Error, Restoring, about, back_up, finish, is_in_use, is_unfinished, leftovers, restore, verify,
+};
 use crate::sqlite::{Options, SqliteStore};
 
 fn chance(seed: u8) -> crate::sqlite::Chance {
@@ -133,4 +135,41 @@ fn a_copy_whose_chain_was_cut_gets_no_name() {
         "the tail that this seal covers is missing, in tenant ours at position 3"
     );
     assert!(!to.exists() && !from.path().join("copy.db.partial").exists());
+}
+
+#[test]
+fn what_a_killed_copy_left_is_removed_by_the_next_and_nothing_else_is() {
+    let (from, to) = (folder(), tempfile::tempdir().expect("a folder"));
+    let at = |name: &str| to.path().join(name);
+    back_up(from.path(), &at("whole.db"), None).expect("a copy");
+    std::fs::copy(at("whole.db"), at("killed.db.partial")).expect("it can be copied");
+    std::fs::write(at("killed.db.partial-journal"), "x").expect("it can be written");
+    std::fs::write(at("young.db.partial"), "").expect("it can be written");
+    std::fs::write(at("film.mkv.partial"), "x".repeat(4_096)).expect("it can be written");
+    std::fs::copy(at("whole.db"), at("busy.db.partial")).expect("it can be copied");
+    let busy = std::fs::File::open(at("busy.db.partial")).expect("it opens");
+    busy.lock().expect("nobody holds it");
+    let mut left = leftovers(to.path());
+    left.sort();
+    assert_eq!(left, [at("killed.db.partial"), at("young.db.partial")]);
+    back_up(from.path(), &at("next.db"), None).expect("a copy");
+    let there = names(to.path());
+    assert_eq!(there, ["busy.db.partial", "film.mkv.partial", "next.db", "whole.db"]);
+}
+
+#[test]
+fn a_restore_that_is_given_up_changes_nothing_and_one_that_was_killed_is_cleared_away() {
+    let from = folder();
+    let copy = from.path().join("copy.db");
+    back_up(from.path(), &copy, None).expect("a copy");
+    let before = (names(from.path()), about(from.path()).expect("it can be looked at"));
+    let begun = Restoring::begin(&copy, from.path(), &mut chance(9), None).expect("it begins");
+    let draft = begun.folder().to_owned();
+    drop(SqliteStore::open(&draft, options(7)).expect("it can be opened and changed"));
+    drop(begun);
+    assert_eq!((names(from.path()), about(from.path()).expect("it is there")), before);
+    std::fs::create_dir(&draft).expect("as if killed");
+    std::fs::write(draft.join("baton.db"), "half").expect("it can be written");
+    restore(&copy, from.path(), &mut chance(9), None).expect("it comes back");
+    assert!(!draft.exists());
 }

@@ -170,6 +170,7 @@ CREATE TABLE requests (
     task        INTEGER,
     position    INTEGER,
     attempt     INTEGER, -- whose lease was shown
+    run         INTEGER, -- that it was about
     PRIMARY KEY (tenant, principal, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX requests_by_age ON requests (at);

@@ -152,9 +152,16 @@ async fn a_holder_without_token_names_its_attempt_and_nobody_elses() {
         async move { desk.refused(&who, "run progress", say(attempt)).await }
     };
     assert_eq!(code(&asked(bot("bea"), Value::Null).await), "malformed");
-    assert_eq!(code(&asked(bot("bea"), json!(2)).await), "lease_lost");
-    assert_eq!(code(&asked(bot("cid"), json!(1)).await), "lease_lost");
-    desk.granted(&bot("bea"), "run progress", say(json!(1))).await;
+    assert_eq!(code(&asked(bot("bea"), json!("A-1.2")).await), "lease_lost");
+    assert_eq!(code(&asked(bot("cid"), json!("A-1.1")).await), "lease_lost");
+    for wrong in [json!("A-2.1"), json!(1), json!("1")] {
+        let problem = asked(bot("bea"), wrong).await;
+        assert_eq!(
+            (code(&problem), problem["errors"][0]["field"].clone()),
+            ("invalid", json!("attempt"))
+        );
+    }
+    desk.granted(&bot("bea"), "run progress", say(json!("A-1.1"))).await;
 }
 
 #[tokio::test]
@@ -171,7 +178,7 @@ async fn a_run_of_another_tenant_is_a_run_that_is_not_there() {
         ("run answer", json!({ "run": "T-1", "answer": "green" })),
         ("run unblock", json!({ "run": "T-1", "reason": "mine now" })),
         ("run retry", json!({ "run": "T-1", "reason": "mine now" })),
-        ("run progress", json!({ "run": "T-1", "attempt": 1, "summary": "on it" })),
+        ("run progress", json!({ "run": "T-1", "attempt": "A-1.1", "summary": "on it" })),
         ("checkpoint list", json!({ "task": "T-1" })),
         ("checkpoint show", json!({ "task": "T-1", "number": 1 })),
         ("attempt list", json!({ "task": "T-1" })),

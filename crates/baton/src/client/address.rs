@@ -11,7 +11,7 @@ use super::Failure;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Address {
     /// On this machine.
     Socket(PathBuf),
     /// At this host and port.
@@ -20,22 +20,24 @@ pub enum Place {
         host: String,
         /// Which port.
         port: u16,
+        /// Whether by TLS.
+        tls: bool,
     },
 }
 
-impl Place {
-    /// Reads a URL. There is no TLS in here: beyond this machine a tunnel or a proxy must bring it.
+impl Address {
+    /// Reads a URL.
     pub fn of_url(url: &str) -> Result<Self, Failure> {
         let refuse = |rule: &str| -> Failure {
             let detail = format!("the server's address {rule}, like http://127.0.0.1:7117");
             Problem::new("malformed", detail).into()
         };
         let uri: Uri = url.parse().map_err(|_| refuse("must be a URL"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(refuse(
-                "must begin with http:// (TLS is for a tunnel or a proxy to bring)",
-            ));
-        }
+        let (tls, usual_port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            Some(_) | None => return Err(refuse("must begin with http:// or https://")),
+        };
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(refuse("must end after the port"));
         }
@@ -43,8 +45,8 @@ impl Place {
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(refuse("must name a host and no user"));
         }
-        let port = authority.port_u16().unwrap_or(80);
-        Ok(Self::Tcp { host: authority.host().to_owned(), port })
+        let port = authority.port_u16().unwrap_or(usual_port);
+        Ok(Self::Tcp { host: authority.host().to_owned(), port, tls })
     }
 
     /// Whether it is on this machine, so that the key of this machine may go there.
@@ -60,20 +62,32 @@ impl Place {
         }
     }
 
-    /// What stands in the `Host` header.
+    /// Whether what is sent there could be read on the way.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let plain = matches!(self, Self::Tcp { tls: false, .. });
+        plain && !self.is_local()
+    }
+
+    /// What stands in the `Host` header. A URL leaves out the usual port of its scheme, and so do
+    /// proxies and the names that an operator gives.
     pub(super) fn host(&self) -> String {
         match self {
             Self::Socket(_) => "localhost".to_owned(),
-            Self::Tcp { host, port } => format!("{host}:{port}"),
+            Self::Tcp { host, port: 80, tls: false } | Self::Tcp { host, port: 443, tls: true } => {
+                host.clone()
+            }
+            Self::Tcp { host, port, .. } => format!("{host}:{port}"),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
-            Self::Tcp { host, port } => write!(f, "http://{host}:{port}"),
+            Self::Tcp { host, port, tls: false } => write!(f, "http://{host}:{port}"),
+            Self::Tcp { host, port, tls: true } => write!(f, "https://{host}:{port}"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Orders that wait for the writer: bounded, fair between tenants, ends of work first.
+//! Orders that wait for a writer: bounded, fair between tenants, ends of work first. The same for
+//! every database.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use baton_domain::ids::TenantId;
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::Error;
 use crate::chain::Seal;
@@ -28,15 +29,15 @@ const SWEEPS_MAX: usize = 16;
 const TURN: usize = 64;
 
 /// An order, and where its answer goes.
-pub(super) struct Job {
-    pub(super) order: Order,
+pub(crate) struct Job {
+    pub(crate) order: Order,
     /// How much room it takes while it waits.
-    pub(super) bytes: usize,
-    pub(super) reply: oneshot::Sender<Result<Committed, Error>>,
+    pub(crate) bytes: usize,
+    pub(crate) reply: oneshot::Sender<Result<Committed, Error>>,
 }
 
 /// Something that the writer is asked to do.
-pub(super) enum Work {
+pub(crate) enum Work {
     /// Carry out an order.
     Order(Box<Job>),
     /// Write these seals.
@@ -65,9 +66,11 @@ struct Queues {
 
 /// Orders that wait for the writer.
 #[derive(Default)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     queues: Mutex<Queues>,
     arrived: Condvar,
+    /// The same, for writers that do not block.
+    heard: Notify,
 }
 
 impl Inbox {
@@ -76,8 +79,13 @@ impl Inbox {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ring(&self) {
+        self.arrived.notify_one();
+        self.heard.notify_one();
+    }
+
     /// Lets an order wait, or says why not.
-    pub(super) fn push(&self, job: Job) -> Result<(), Error> {
+    pub(crate) fn push(&self, job: Job) -> Result<(), Error> {
         let mut queues = self.lock();
         if queues.closed {
             return Err(Error::Stopped("the store is closed".into()));
@@ -87,7 +95,7 @@ impl Inbox {
                 return Err(Error::Overloaded);
             }
             queues.sweeps.push_back(Work::Order(Box::new(job)));
-            self.arrived.notify_one();
+            self.ring();
             return Ok(());
         }
         let ends = job.order.ends_work();
@@ -115,12 +123,12 @@ impl Inbox {
         waiting.bytes += job.bytes;
         let queue = if ends { &mut waiting.ends } else { &mut waiting.rest };
         queue.push_back(Box::new(job));
-        self.arrived.notify_one();
+        self.ring();
         Ok(())
     }
 
     /// Asks for seals to be written; once closed, whoever waits for the reply sees it dropped.
-    pub(super) fn push_seals(
+    pub(crate) fn push_seals(
         &self,
         seals: Vec<(i64, Seal)>,
         reply: oneshot::Sender<Result<(), Error>>,
@@ -128,12 +136,12 @@ impl Inbox {
         let mut queues = self.lock();
         if !queues.closed {
             queues.sweeps.push_back(Work::Seal(seals, reply));
-            self.arrived.notify_one();
+            self.ring();
         }
     }
 
     /// Asks for uses of keys to be noted.
-    pub(super) fn push_uses(
+    pub(crate) fn push_uses(
         &self,
         uses: Vec<(KeyId, Timestamp)>,
         reply: oneshot::Sender<Result<(), Error>>,
@@ -146,23 +154,25 @@ impl Inbox {
             return Err(Error::Overloaded);
         }
         queues.sweeps.push_back(Work::Uses(uses, reply));
-        self.arrived.notify_one();
+        self.ring();
         Ok(())
     }
 
     /// How many orders wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.lock().waiting
     }
 
     /// Nothing more is accepted; what waits is still handed out.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
+        self.heard.notify_waiters();
+        self.heard.notify_one();
     }
 
     /// Waits for work and takes up to `count_max` of it; nothing once closed and empty.
-    pub(super) fn take(&self, count_max: usize) -> Vec<Work> {
+    pub(crate) fn take(&self, count_max: usize) -> Vec<Work> {
         let mut queues = self.lock();
         while queues.waiting == 0 && queues.sweeps.is_empty() {
             if queues.closed {
@@ -170,13 +180,38 @@ impl Inbox {
             }
             queues = self.arrived.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
-        let mut batch: Vec<Work> = queues.sweeps.drain(..).collect();
-        while batch.len() < count_max && queues.take_turn(&mut batch) {}
-        batch
+        queues.take_some(count_max)
+    }
+
+    /// The same without blocking a thread.
+    pub(crate) async fn next(&self, count_max: usize) -> Vec<Work> {
+        loop {
+            // Whoever rings between the look and the wait is heard: a ring is kept for the next wait.
+            {
+                let mut queues = self.lock();
+                if queues.waiting > 0 || !queues.sweeps.is_empty() || queues.closed {
+                    let batch = queues.take_some(count_max);
+                    let more = queues.waiting > 0 || queues.closed;
+                    drop(queues);
+                    if more {
+                        // One ring may stand for many orders: the next writer is woken by this one.
+                        self.heard.notify_one();
+                    }
+                    return batch;
+                }
+            }
+            self.heard.notified().await;
+        }
     }
 }
 
 impl Queues {
+    fn take_some(&mut self, count_max: usize) -> Vec<Work> {
+        let mut batch: Vec<Work> = self.sweeps.drain(..).collect();
+        while batch.len() < count_max && self.take_turn(&mut batch) {}
+        batch
+    }
+
     /// Takes what the next tenant's turn allows; false when nobody waits.
     fn take_turn(&mut self, batch: &mut Vec<Work>) -> bool {
         let Some(tenant) = self.turns.pop_front() else { return false };

@@ -1,0 +1,83 @@
+//! What agent programs are told of an operation's effects is what it does: by its example, asked
+//! once and once more.
+
+use baton::operation::{Entry, Hints};
+use serde_json::json;
+
+use crate::examples::{Example, example, table};
+use crate::ground::Memory;
+use crate::scene::{Scene, holding, title};
+
+/// What takes something away, or puts something else in its place, with the worst of its arguments.
+/// Nothing else does: whatever it sets, a person takes back by its counterpart.
+const DESTRUCTIVE: &[&str] = &[
+    "project add",
+    "project remove",
+    "task edit",
+    "task move",
+    "task reject",
+    "task close",
+    "task undepend",
+    "run block",
+    "run release",
+    "run complete",
+    "run fail",
+    "run cancel",
+    "run force-release",
+    "run force-fail",
+    "pool set",
+    "bulk submit",
+    "key rotate",
+    "key revoke",
+];
+
+/// What may do more when it is asked again, though its example cannot show it: by then somebody
+/// holds the run, the question is asked or answered, the run is live, what one of many asked for is
+/// so, or the name is taken.
+const ONCE_BY_EXAMPLE: &[&str] = &[
+    "run claim",
+    "run ask",
+    "run answer",
+    "run retry",
+    "bulk submit",
+    "key create",
+    "tenant create",
+];
+
+/// The example that shows the most.
+fn telling(scene: &Scene, entry: &Entry) -> Example {
+    match title(entry).as_str() {
+        // Whoever waits for an answer that is there has read it.
+        "run wait" => Example {
+            who: holding("answered"),
+            arguments: json!({ "run": "R-14.1", "wait": "1s" }),
+        },
+        _ => example(scene, entry),
+    }
+}
+
+#[tokio::test]
+async fn the_hints_of_every_operation_are_what_it_does() {
+    let mut once = vec![];
+    for entry in table() {
+        let scene = Scene::new(Memory::fresh).await;
+        let Example { who, arguments, .. } = telling(&scene, entry);
+        let Hints { read_only, destructive, idempotent, open_world } = entry.about.hints;
+        let told = title(entry);
+        let before = scene.dump().await;
+        drop(scene.perform(&who, entry, arguments.clone(), "one").await);
+        let after = scene.dump().await;
+        assert_eq!(read_only, before == after, "{told}: does it only read?");
+        drop(scene.perform(&who, entry, arguments, "two").await);
+        let again = scene.dump().await;
+        if idempotent {
+            assert_eq!(after, again, "{told}: asked again, it does more");
+        } else if after == again {
+            once.push(told.clone());
+        }
+        assert_eq!(destructive, DESTRUCTIVE.contains(&told.as_str()), "{told}: may it destroy?");
+        assert!(!(read_only && destructive), "{told} cannot be both");
+        assert!(!open_world, "{told}: nothing reaches beyond Baton yet; give the test its proof");
+    }
+    assert_eq!(once, ONCE_BY_EXAMPLE, "these look idempotent by their example");
+}

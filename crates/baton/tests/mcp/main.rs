@@ -1,0 +1,16 @@
+//! The agents' protocol as programs speak it: real sockets, real processes.
+//!
+//! The official suite and the official clients are asked by `./check`; here is what they do not
+//! know of: whose session it is, who may answer, what a state is good for.
+
+mod attacks;
+mod program;
+mod speaking;
+mod waiting;
+
+#[path = "../support/caller.rs"]
+mod caller;
+#[path = "../support/serving.rs"]
+mod serving;
+#[path = "../support/world.rs"]
+mod world;

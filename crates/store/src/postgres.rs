@@ -1,0 +1,358 @@
+//! Postgres: a few batches in flight, each of which locks, judges in memory and commits in three
+//! flushes. Any number of servers may share one database; what one answered is on its disk.
+//!
+//! Locks are always taken in one order, so that no two batches can wait for each other: records
+//! (shared by everybody, kept by whoever changes them), the graph, tasks by number, pools by name,
+//! the count of births, requests by key, and last the positions by tenant.
+
+mod amnesty;
+mod audit;
+pub mod backup;
+pub mod bare;
+mod batch;
+mod bells;
+mod claims;
+mod connections;
+mod ink;
+mod keys;
+mod lists;
+mod load;
+mod look;
+mod migrate;
+mod open;
+mod orders;
+mod pen;
+mod reads;
+mod records;
+mod room;
+mod runs;
+mod seam;
+mod step;
+mod sweep;
+mod time;
+mod trouble;
+mod trust;
+mod wire;
+mod writer;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_domain::ids::{DeploymentId, TaskId, TenantId};
+use baton_domain::lane::Lane;
+use baton_domain::pool::PoolName;
+use baton_domain::time::Timestamp;
+use ed25519_dalek::SigningKey;
+use tokio::task::JoinHandle;
+use tokio_postgres::Config;
+
+use bells::Bells;
+use connections::Connections;
+use room::Projects;
+use time::DatabaseTime;
+
+use crate::chain::SALT_BYTES;
+use crate::clock::boot_millis;
+use crate::gauges::Gauges;
+use crate::inbox::Inbox;
+pub use crate::rows::Chance;
+use crate::rows::{Salts, nat};
+use crate::ruling::Judge;
+use crate::sqlite::Place;
+use crate::{Bell, Clock, PepperDigest};
+
+/// Batches on their way at once: while one is being committed the next ones lock and judge.
+const BATCHES: usize = 4;
+/// Connections that write: one for each batch, and a few for what comes between.
+const WRITERS: usize = BATCHES + 2;
+/// Connections that read.
+const READERS: usize = 4;
+/// How long new work is refused after the disk was full, before it is tried again.
+const FULL_FOR_MILLIS: i64 = 1_000;
+
+/// How a store is opened.
+pub struct Options {
+    /// Who decides.
+    pub judge: Judge,
+    /// What time it is; the database's own clock if none is given.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Where chance comes from.
+    pub chance: Chance,
+    /// Who is told what became claimable.
+    pub bell: Bell,
+    /// What seals are signed with; without it nothing is sealed. Servers of one database share it.
+    pub signing: Option<SigningKey>,
+    /// By which a wrong pepper is known; without it any pepper will do.
+    pub pepper: Option<PepperDigest>,
+    /// The folder of this server, which nobody else may use as long as the store is open.
+    pub place: Option<Place>,
+    careless: bool,
+}
+
+impl Options {
+    /// The usual way.
+    #[must_use]
+    pub fn new(judge: Judge, chance: Chance) -> Self {
+        Self {
+            judge,
+            clock: None,
+            chance,
+            bell: Arc::new(|_| {}),
+            signing: None,
+            pepper: None,
+            place: None,
+            careless: false,
+        }
+    }
+
+    /// Accepts a cluster that does not sync what it commits, for tests whose clusters are thrown
+    /// away. No setting of the program leads here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn careless(self) -> Self {
+        Self { careless: true, ..self }
+    }
+}
+
+/// Why a store was not opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be understood. It may hold a password, so it is not repeated.
+    #[error("the database address cannot be read: {0}")]
+    Address(String),
+    /// It would go over a network in plain text.
+    #[error(
+        "this build speaks no TLS to a database: connect over a unix socket, a loopback address or \
+         a tunnel, or say sslmode=disable where the network itself is trusted"
+    )]
+    NoTls,
+    /// Nobody answers there.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server does not let us in.
+    #[error("the database refuses the user or the password: check both in BATON_DATABASE_URL")]
+    Password,
+    /// There is no such database.
+    #[error("the server has no database of that name: create it with createdb")]
+    NoDatabase,
+    /// It is older than what is known to work.
+    #[error("the server is Postgres {0}: version 14 or later is needed")]
+    TooOld(i32),
+    /// It takes no writes.
+    #[error("the server is a read-only standby: name the primary in BATON_DATABASE_URL")]
+    Standby,
+    /// It would lose what it says it kept.
+    #[error("the server has {0}, and would lose what it answered: set it to on")]
+    Careless(String),
+    /// It cannot keep every text.
+    #[error("the database is encoded in {0}: create one with UTF8")]
+    Encoding(String),
+    /// Somebody else's.
+    #[error("the database holds tables that baton did not make: give it a database of its own")]
+    NotBaton,
+    /// Written by a newer binary.
+    #[error("the database needs version {found} of the schema, this binary knows {known}: upgrade")]
+    Newer {
+        /// What the database needs.
+        found: i64,
+        /// What this binary knows.
+        known: i64,
+    },
+    /// It was made with another pepper.
+    #[error("the pepper is not the one that this database was made with: put the right file back")]
+    WrongPepper,
+    /// The readers' role cannot be made.
+    #[error(
+        "the role baton_reader is missing and may not be made: as an administrator, run \
+         CREATE ROLE baton_reader NOLOGIN; GRANT baton_reader TO the user of baton"
+    )]
+    NoRole,
+    /// It cannot be read.
+    #[error("the database cannot be read: {0}")]
+    Damaged(String),
+    /// A migration failed, and was undone.
+    #[error("the migration to version {0} failed and was undone: {1}")]
+    Migration(i64, String),
+}
+
+/// A store in a Postgres database.
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    /// The audit that goes on in the background.
+    round: Arc<tokio::sync::Mutex<seam::Round>>,
+    /// Whoever tells, listens and looks, until the store is closed.
+    ears: Vec<JoinHandle<()>>,
+    writers: Vec<JoinHandle<()>>,
+    _place: Option<Place>,
+}
+
+/// What everybody in here shares.
+struct Shared {
+    config: Config,
+    judge: Judge,
+    time: Arc<DatabaseTime>,
+    salts: Mutex<Salts>,
+    signing: Option<SigningKey>,
+    writers: Connections,
+    readers: Connections,
+    inbox: Inbox,
+    gauges: Gauges,
+    bells: Bells,
+    known: Mutex<Known>,
+    full_until: AtomicI64,
+    incarnation: u64,
+    deployment: DeploymentId,
+}
+
+/// The projects of a tenant, and the pools that somebody has set.
+type Records = (Arc<Projects>, Arc<BTreeSet<PoolName>>);
+
+/// What was found once and does not change, or is known by its version.
+#[derive(Default)]
+struct Known {
+    tenants: HashMap<TenantId, i64>,
+    records: HashMap<i64, (u64, Records)>,
+    lanes: HashMap<i64, Arc<Lane>>,
+    /// Tasks for which time cannot pass, until somebody changes them or the store is opened again.
+    aside: BTreeSet<(TenantId, TaskId)>,
+}
+
+const NAMES: &str = "SELECT (SELECT number FROM meta WHERE name = 'incarnation'),
+    (SELECT bytes FROM meta WHERE name = 'deployment'),
+    (extract(epoch FROM clock_timestamp()) * 1000)::int8,
+    (SELECT coalesce(max(last_at), 0) FROM tenants)";
+
+impl PostgresStore {
+    /// Opens the store in a database, or makes one there.
+    pub async fn open(url: &str, mut options: Options) -> Result<Self, OpenError> {
+        let config = open::config(url)?;
+        let mut conn = open::reach(&config, options.careless).await?;
+        migrate::migrate(&mut conn, &mut options.chance).await?;
+        let damaged = |trouble: trouble::Trouble| OpenError::Damaged(trouble.told().to_string());
+        if let Some(pepper) = &options.pepper
+            && !trust::knows_pepper(&mut conn, pepper).await.map_err(damaged)?
+        {
+            return Err(OpenError::WrongPepper);
+        }
+        if let Some(signing) = &options.signing {
+            trust::vouch(&mut conn, signing).await.map_err(damaged)?;
+        }
+        let names = conn.query(NAMES, vec![]).await.map_err(damaged)?;
+        let row = names.first().ok_or(OpenError::NotBaton)?;
+        let incarnation = nat(row.get::<_, Option<i64>>(0).ok_or(OpenError::NotBaton)?);
+        let deployment = row.get::<_, Option<&[u8]>>(1).map(String::from_utf8_lossy);
+        let deployment = deployment.and_then(|name| DeploymentId::new(&name).ok());
+        let time = Arc::new(DatabaseTime::new(options.clock.take()));
+        time.at_least(time.heard(Timestamp(row.get(2))).max(Timestamp(row.get(3))));
+        let mut own = [0; 8];
+        (options.chance)(&mut own);
+        let shared = Arc::new(Shared {
+            judge: options.judge,
+            time,
+            salts: Mutex::new(Salts::new(options.chance)),
+            signing: options.signing,
+            writers: Connections::new(config.clone(), WRITERS),
+            readers: Connections::new(config.clone(), READERS),
+            config,
+            inbox: Inbox::default(),
+            gauges: Gauges::default(),
+            bells: Bells::new(options.bell, u64::from_be_bytes(own)),
+            known: Mutex::default(),
+            full_until: AtomicI64::new(0),
+            incarnation,
+            deployment: deployment.ok_or(OpenError::NotBaton)?,
+        });
+        let writers = (0..BATCHES).map(|_| tokio::spawn(writer::work(Arc::clone(&shared))));
+        let writers = writers.collect();
+        let ears = vec![
+            tokio::spawn(bells::tell(Arc::clone(&shared))),
+            tokio::spawn(bells::listen(Arc::clone(&shared))),
+            tokio::spawn(bells::look(Arc::clone(&shared))),
+        ];
+        Ok(Self { shared, round: Arc::default(), ears, writers, _place: options.place })
+    }
+
+    /// The store's clock: the database's.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.shared.time) as Arc<dyn Clock>
+    }
+
+    /// Why the store stopped by itself, if it did.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.shared.gauges.stopped()
+    }
+
+    /// Takes no more orders, carries out what was accepted, and gives up its connections.
+    pub async fn close(mut self) {
+        self.shared.inbox.close();
+        for writer in std::mem::take(&mut self.writers) {
+            drop(writer.await);
+        }
+        self.shared.writers.close();
+        self.shared.readers.close();
+    }
+}
+
+impl Drop for PostgresStore {
+    /// What was accepted is carried out by the writers, who then end by themselves.
+    fn drop(&mut self) {
+        self.shared.inbox.close();
+        self.ears.drain(..).for_each(|ear| ear.abort());
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_tenant(&self, name: &TenantId) -> Option<i64> {
+        self.known().tenants.get(name).copied()
+    }
+
+    fn know_tenant(&self, name: &TenantId, tenant: i64) {
+        self.known().tenants.insert(name.clone(), tenant);
+    }
+
+    fn known_records(&self, tenant: i64, version: u64) -> Option<Records> {
+        let known = self.known();
+        let (known_version, records) = known.records.get(&tenant)?;
+        (*known_version == version).then(|| records.clone())
+    }
+
+    fn know_records(&self, tenant: i64, version: u64, records: Records) {
+        self.known().records.insert(tenant, (version, records));
+    }
+
+    fn salt(&self) -> [u8; SALT_BYTES] {
+        self.salts.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// There is no room: for a while only ends of work are tried.
+    fn fill_up(&self) {
+        tracing::warn!("the disk of the database is full: only ends of work are accepted");
+        self.gauges.full.store(true, Ordering::Relaxed);
+        self.full_until.store(boot_millis() + FULL_FOR_MILLIS, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        self.gauges.full.load(Ordering::Relaxed)
+            && boot_millis() < self.full_until.load(Ordering::Relaxed)
+    }
+
+    fn committed(&self, now: Timestamp) {
+        self.gauges.committed_at.store(now.0, Ordering::Relaxed);
+        self.gauges.full.store(false, Ordering::Relaxed);
+    }
+
+    fn swept(&self, now: Timestamp) {
+        self.gauges.swept_at.store(now.0, Ordering::Relaxed);
+    }
+
+    fn swept_at(&self) -> Timestamp {
+        Timestamp(self.gauges.swept_at.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,143 @@
+//! A bounded number of connections. One that was left in the middle of something is thrown away:
+//! the database undoes what it was at.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::{Config, NoTls};
+
+use super::trouble::{Trouble, deepest};
+use super::wire::Conn;
+
+/// How long a connection may take to come about.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Callers that may wait for a connection; beyond this they are told to come back.
+const WAITING_MAX: usize = 1_024;
+
+/// Connections that are lent out one by one.
+pub(super) struct Connections {
+    config: Config,
+    /// Where connections are driven: whoever asks may be on another runtime, and gone sooner.
+    home: Handle,
+    idle: Mutex<Vec<Conn>>,
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// A connection for as long as it is needed.
+pub(super) struct Lent<'a> {
+    from: &'a Connections,
+    conn: Option<Conn>,
+    /// Whether it may be lent again: not in the middle of a transaction.
+    clean: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connections {
+    pub(super) fn new(config: Config, count_max: usize) -> Self {
+        let (permits, home) = (Arc::new(Semaphore::new(count_max)), Handle::current());
+        Self { config, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Lends a connection, a new one if none is idle.
+    pub(super) async fn get(&self) -> Result<Lent<'_>, Trouble> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Trouble::Busy("too many wait for a connection".into()));
+        }
+        let waits = Waits(&self.waiting);
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        drop(waits);
+        let permit = permit.map_err(|_| Trouble::Lost("the store is closed".into()))?;
+        let conn = loop {
+            let idle = self.lock().pop();
+            match idle {
+                Some(conn) if conn.client.is_closed() => {}
+                Some(conn) => break conn,
+                None => break self.connect().await?,
+            }
+        };
+        Ok(Lent { from: self, conn: Some(conn), clean: true, _permit: permit })
+    }
+
+    async fn connect(&self) -> Result<Conn, Trouble> {
+        let config = self.config.clone();
+        let connecting = self.home.spawn(async move { connect(&config).await });
+        connecting.await.unwrap_or_else(|_| Err(Trouble::Lost("the store is closed".into())))
+    }
+
+    /// Lends nothing more.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Conn>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One who waits for a connection, and may give up.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Lent<'_> {
+    /// From here on it is in the middle of something.
+    pub(super) fn begun(&mut self) {
+        self.clean = false;
+    }
+
+    /// It is not any more.
+    pub(super) fn done(&mut self) {
+        self.clean = true;
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        self.conn.as_ref().expect("it is given back only at the end")
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Conn {
+        self.conn.as_mut().expect("it is given back only at the end")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let conn = self.conn.take().filter(|conn| self.clean && !conn.client.is_closed());
+        if let Some(conn) = conn
+            && !self.from.permits.is_closed()
+        {
+            self.from.lock().push(conn);
+        }
+    }
+}
+
+/// Makes a connection and drives it for as long as it lives.
+pub(super) async fn connect(config: &Config) -> Result<Conn, Trouble> {
+    let connecting = tokio::time::timeout(CONNECT_WITHIN, config.connect(NoTls));
+    let Ok(connected) = connecting.await else {
+        return Err(Trouble::Lost("no answer within five seconds".into()));
+    };
+    let (client, connection) = connected?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::warn!(error = deepest(&error), "a connection to the database ended");
+        }
+    });
+    Ok(Conn::new(client))
+}
