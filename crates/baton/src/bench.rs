@@ -6,6 +6,7 @@ mod http;
 mod load;
 mod postgres;
 mod refusals;
+mod secrets;
 mod table;
 mod wire;
 
@@ -75,6 +76,7 @@ pub async fn run(plan: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     let sync = fsync_micros(folder.path(), watch.as_ref())?;
     table.title(&format!("SQLite, synchronous=FULL; one fdatasync here: {sync} µs"))?;
 
+    secrets::run(watch.as_ref(), &mut table)?;
     let bare = bare(folder.path(), plan.cycles, watch.as_ref(), &mut table)?;
     let load = Load::open(&folder.path().join("home"), Arc::clone(&watch)).await?;
     probe(&folder.path().join("empty"), "empty", &mut table).await?;

@@ -24,6 +24,7 @@ mod completions;
 mod doctor;
 mod globals;
 mod render;
+mod setup;
 mod status;
 mod tree;
 mod upkeep;

@@ -19,6 +19,7 @@ pub mod engine;
 pub mod health;
 pub mod home;
 pub mod identity;
+pub mod init;
 pub mod log;
 pub mod mcp;
 pub mod metrics;

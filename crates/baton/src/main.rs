@@ -4,12 +4,16 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use baton::surroundings::Surroundings;
-use baton::{cli, log};
+use baton::{cli, init, log};
 
 #[expect(clippy::disallowed_methods, reason = "read once at the start of the program")]
 fn main() -> ExitCode {
     let form = std::env::var("BATON_LOG").ok();
-    let around = Surroundings::read(|name| std::env::var_os(name), std::io::stdout().is_terminal());
+    let terminal = std::io::stdout().is_terminal();
+    let mut around = Surroundings::read(|name| std::env::var_os(name), terminal);
+    if around.project.is_none() {
+        around.project = std::env::current_dir().ok().and_then(|here| init::project_of(&here));
+    }
     if let Err(error) = log::start(&log::Form::read(form.as_deref())) {
         eprintln!("baton: {error}");
         return ExitCode::from(2);

@@ -33,6 +33,8 @@ pub struct Surroundings {
     pub terminal: bool,
     /// `XDG_STATE_HOME`, or what stands for it.
     pub state: Option<PathBuf>,
+    /// `PATH`: where programs are looked for.
+    pub programs: Vec<PathBuf>,
     /// Names that are set but are not text.
     pub unreadable: Vec<&'static str>,
 }
@@ -119,6 +121,8 @@ impl Surroundings {
             pepper_file: path("BATON_PEPPER_FILE"),
             no_color: raw("NO_COLOR").is_some(),
             terminal,
+            programs: raw("PATH")
+                .map_or_else(Vec::new, |path| std::env::split_paths(&path).collect()),
             state: state.or_else(|| path("HOME").map(|home| home.join(".local/state"))),
             unreadable,
         }

@@ -92,7 +92,11 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &[]),
-    ("bench", &["chance", "clock", "engine", "home", "identity", "operations", "tokens"]),
+    ("init", &[]),
+    (
+        "bench",
+        &["chance", "clock", "engine", "home", "identity", "operations", "redaction", "tokens"],
+    ),
     ("surroundings", &[]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
     (
@@ -105,6 +109,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "demo",
             "home",
             "identity",
+            "init",
             "mcp",
             "operation",
             "operations",
@@ -115,7 +120,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "tokens",
         ],
     ),
-    ("main", &["cli", "log", "surroundings"]),
+    ("main", &["cli", "init", "log", "surroundings"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.

@@ -1,5 +1,6 @@
 //! What the tests of Baton stand on: a disk that fails, a process to kill, a Postgres to
-//! throw away, chance with a seed.
+//! throw away, chance with a seed, a model that says what it is told to, and real agent programs to
+//! talk to it.
 //!
 //! Nothing here is part of the product. [`disk`] is a SQLite file layer that keeps its files in
 //! memory, can be cut off from power at every point of its history and can fail at every I/O.
@@ -7,10 +8,14 @@
 //! [`chance`] makes every random choice of a test repeatable from one number. [`tables`] shows
 //! everything that a database file holds.
 //! [`postgres`] makes clusters and databases to throw away.
+//! [`model`] speaks the APIs of three providers on loopback, from a script; [`agents`] starts real
+//! agent programs against it.
 
+pub mod agents;
 pub mod chance;
 pub mod child;
 pub mod disk;
+pub mod model;
 pub mod postgres;
 pub mod tables;
 

@@ -9,7 +9,7 @@ use crate::operations;
 use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
-use super::upkeep;
+use super::{setup, upkeep};
 
 /// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
 const VERBS_SHOWN_MAX: usize = 7;
@@ -55,6 +55,7 @@ pub(super) fn tree() -> Command {
             None => root.subcommand(command),
         };
     }
+    let root = setup::commands().into_iter().fold(root, Command::subcommand);
     upkeep::commands().into_iter().fold(root, Command::subcommand)
 }
 

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
-use super::{Output, Session, completions, doctor, render};
+use super::{Output, Session, completions, doctor, render, setup};
 
 mod elsewhere;
 
@@ -146,6 +146,8 @@ pub(super) async fn dispatch(
             let word = asked.get_one::<String>("toolset").map_or("run", String::as_str);
             mcp::stdio::run(client, mcp::Toolset::of(word).unwrap_or_default()).await
         }
+        "init" => setup::run(session, asked),
+        "prime" => setup::prime::run(session).await,
         "doctor" => doctor::run(session, asked).await,
         "backup" => back_up(session, asked).await,
         "restore" => restore(session, asked).await,

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use super::{Error, KNOWN_MAX, MASK, Redactor, Tally};
 
 mod canaries;
@@ -7,10 +9,13 @@ mod survivors;
 /// What the tests hold as a secret: every alphabet that escapes differ in.
 pub(super) const HELD: &str = "p@ss/wörd \"with\" 100% <odd> \\ bytes+";
 
-pub(super) fn redactor() -> Redactor {
-    let redactor = Redactor::new();
-    redactor.know(HELD.as_bytes()).expect("it is long enough");
-    redactor
+pub(super) fn redactor() -> &'static Redactor {
+    static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
+        let redactor = Redactor::new();
+        redactor.know(HELD.as_bytes()).expect("it is long enough");
+        redactor
+    });
+    &REDACTOR
 }
 
 /// The text as it comes out, and how much was masked.

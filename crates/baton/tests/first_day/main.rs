@@ -50,6 +50,11 @@ fn the_house_is_kept_as_it_was_reviewed() {
 }
 
 #[test]
+fn a_repository_is_set_up_and_left_as_it_was_reviewed() {
+    check("repository.txt");
+}
+
+#[test]
 fn help_reads_as_it_was_reviewed() {
     check("help.txt");
 }

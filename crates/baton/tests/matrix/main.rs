@@ -2,6 +2,7 @@
 //! surface, refusals that leave no trace, nothing for whoever may not, nothing of other tenants.
 
 mod attacks;
+mod canaries;
 mod described;
 mod dump;
 mod edges;

@@ -217,14 +217,14 @@ async fn verify(scene: &Scene) {
     engine.submit(Order { tenant, actor, aim, request: None }).await.expect("it is verified");
 }
 
-const PROJECTS: &[(Who, &str, &str)] = &[
+pub const PROJECTS: &[(Who, &str, &str)] = &[
     (ADA, "project add", r#"{ "project": "shop" }"#),
     (ADA, "project add", r#"{ "project": "spare" }"#),
     (ADA, "project pause", r#"{ "project": "spare", "reason": "it is not needed" }"#),
 ];
 
 /// Tasks in the order of their numbers, and what they have besides a title.
-const TASKS: &[(&str, &str)] = &[
+pub const TASKS: &[(&str, &str)] = &[
     ("queued", "{}"),
     ("a draft", r#"{ "draft": true, "stage": null }"#),
     ("to be approved", r#"{ "needs_approval": true }"#),
@@ -247,7 +247,7 @@ const TASKS: &[(&str, &str)] = &[
 ];
 
 /// Who holds what, by the name of its token.
-const HELD: &[(&str, &str)] = &[
+pub const HELD: &[(&str, &str)] = &[
     ("held", "T-4"),
     ("asked", "T-11"),
     ("blocked", "T-12"),
@@ -257,7 +257,7 @@ const HELD: &[(&str, &str)] = &[
     ("submitted", "T-16"),
 ];
 
-const STEPS: &[(Who, &str, &str)] = &[
+pub const STEPS: &[(Who, &str, &str)] = &[
     (holding("held"), "run begin", r#"{ "run": "mine" }"#),
     (holding("held"), "run checkpoint", r#"{ "run": "mine", "summary": "half of it" }"#),
     (ADA, "task freeze", r#"{ "task": "T-5", "reason": "later" }"#),

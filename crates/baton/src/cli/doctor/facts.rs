@@ -11,6 +11,7 @@ use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
 use crate::chance::SystemChance;
+use crate::init::{self, Agent};
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
 use crate::tokens::{self, Secrets};
 
@@ -47,6 +48,8 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     pub(super) around: Surroundings,
     pub(super) key_file: Option<Thing>,
+    /// What is wrong with the repository around, if it was set up.
+    pub(super) repository: Option<Vec<(String, String)>>,
 }
 
 /// A file or a folder, as far as it matters whose it is.
@@ -158,6 +161,9 @@ impl Facts {
             now,
             around: around.clone(),
             key_file: around.key_file.as_deref().map(Thing::at),
+            repository: std::env::current_dir()
+                .ok()
+                .and_then(|here| init::examined(&here, &Agent::found(&around.programs))),
         }
     }
 }

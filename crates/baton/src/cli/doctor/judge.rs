@@ -86,7 +86,21 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings.extend(of_server(facts));
     findings.push(of_clock(facts));
     findings.extend(of_environment(facts));
+    findings.extend(of_repository(facts));
     findings
+}
+
+fn of_repository(facts: &Facts) -> Vec<Finding> {
+    match facts.repository.as_deref() {
+        None => vec![],
+        Some([]) => vec![good("repository", "everything is as `baton init` wrote it")],
+        Some(wrong) => {
+            let one = |(path, why): &(String, String)| {
+                odd("repository", format!("{path}: {why}"), "baton init")
+            };
+            wrong.iter().map(one).collect()
+        }
+    }
 }
 
 /// What must be ours alone.

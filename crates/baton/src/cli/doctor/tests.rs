@@ -40,6 +40,7 @@ fn well() -> Facts {
         now: NOON,
         around: Surroundings::default(),
         key_file: None,
+        repository: None,
     }
 }
 
