@@ -89,10 +89,10 @@ async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
         Ok(matches) => {
             let (_, asked) = matches.subcommand().expect("the first word is its name");
             if let Some(name) = around.not_for_this_server() {
-                eprintln!("baton: {name} is set, but this baton keeps its own database: unset it");
+                eprintln!("baton: {name} goes with BATON_DATABASE_URL: set both, or unset it");
                 return ExitCode::from(USAGE);
             }
-            server::run(asked, around.folder(), around.socket.clone()).await
+            server::run(asked, around).await
         }
         Err(error) => {
             drop(error.print());

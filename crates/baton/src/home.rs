@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::chain::SigningKey;
+use baton_store::postgres::{self, PostgresStore};
 use baton_store::sqlite::backup;
 use baton_store::sqlite::{OpenError, Options, Place, SqliteStore};
 use baton_store::{Clock, PepperDigest, Store};
@@ -20,6 +21,9 @@ pub enum Error {
     /// The store is not to be had.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The database elsewhere is not.
+    #[error(transparent)]
+    Database(#[from] postgres::OpenError),
     /// The secrets are not.
     #[error(transparent)]
     Secrets(#[from] tokens::Error),
@@ -72,12 +76,82 @@ pub fn open(
     Ok(engine)
 }
 
+/// Opens a database elsewhere, which other servers may share. The folder is this server's own; the
+/// pepper is everybody's, and so is what seals are signed with.
+pub async fn open_elsewhere(
+    folder: &Path,
+    url: &str,
+    pepper_file: Option<&Path>,
+    chance: Arc<dyn Chance>,
+) -> Result<Engine, Error> {
+    let place = Place::enter(folder)?;
+    let own = folder.join("pepper");
+    let pepper = pepper_file.unwrap_or(&own);
+    // A file that somebody named is there, or the name is wrong: nothing is made under it.
+    if pepper_file.is_some() && !pepper.exists() {
+        return Err(tokens::Error::Missing { path: pepper.into() }.into());
+    }
+    let is_new = !pepper.exists();
+    let secrets = Secrets::open(pepper, chance.as_ref())?;
+    let waiters = Waiters::new();
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let mut options = postgres::Options::new(baton_domain::decide, fill);
+    options.bell = waiters.bell();
+    options.signing = Some(SigningKey::from_bytes(&secrets.sealing()));
+    options.pepper = Some(PepperDigest(secrets.verifier()));
+    options.place = Some(place);
+    let store = match PostgresStore::open(url, options).await {
+        Ok(store) => store,
+        Err(error) => {
+            // A pepper that this start has made is no good to anybody.
+            if is_new {
+                drop(std::fs::remove_file(pepper));
+            }
+            return Err(error.into());
+        }
+    };
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    let sealing = secrets.sealing();
+    let engine = Engine::new(Parts {
+        store: Arc::new(store),
+        waiters,
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets,
+        incarnation,
+    });
+    Secrets::new(sealing).tell(engine.redactor());
+    Ok(engine)
+}
+
 /// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
 /// so nobody can prove anything to it.
 pub fn open_copy(folder: &Path, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
     let salts = Arc::clone(&chance);
     let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
     let store = SqliteStore::open(folder, Options::new(baton_domain::decide, fill, folder))?;
+    let mut nobodys = [0; 32];
+    chance.fill(&mut nobodys);
+    let (clock, incarnation) = (store.clock(), store.incarnation());
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        waiters: Waiters::new(),
+        clock,
+        stopwatch: Arc::new(SystemStopwatch::start()),
+        chance,
+        secrets: Secrets::new(nobodys),
+        incarnation,
+    }))
+}
+
+/// The same of a copy in a database elsewhere.
+pub async fn open_copy_elsewhere(url: &str, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
+    let salts = Arc::clone(&chance);
+    let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
+    let options = postgres::Options::new(baton_domain::decide, fill);
+    let store = PostgresStore::open(url, options).await?;
     let mut nobodys = [0; 32];
     chance.fill(&mut nobodys);
     let (clock, incarnation) = (store.clock(), store.incarnation());

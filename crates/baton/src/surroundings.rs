@@ -37,6 +37,15 @@ pub struct Surroundings {
     pub unreadable: Vec<&'static str>,
 }
 
+/// A database elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// Where it is; may hold a password.
+    pub url: Hidden,
+    /// The pepper that its servers share, if it is not in the data folder.
+    pub pepper_file: Option<PathBuf>,
+}
+
 /// A secret: it shows itself to nobody by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(String);
@@ -62,12 +71,19 @@ impl std::fmt::Debug for Hidden {
 }
 
 impl Surroundings {
-    /// A variable that asks for another store than the one there is: better no server than one
-    /// that keeps its data elsewhere than its user believes.
+    /// A database elsewhere, if one is named, and where its pepper is.
+    #[must_use]
+    pub fn database(&self) -> Option<Database> {
+        let url = self.database_url.clone()?;
+        Some(Database { url, pepper_file: self.pepper_file.clone() })
+    }
+
+    /// A variable that means nothing to the database in the data folder: better no server than one
+    /// that keeps its secrets elsewhere than its user believes.
     #[must_use]
     pub fn not_for_this_server(&self) -> Option<&'static str> {
-        let database = self.database_url.as_ref().map(|_| "BATON_DATABASE_URL");
-        database.or(self.pepper_file.as_ref().map(|_| "BATON_PEPPER_FILE"))
+        let own = self.database_url.is_none();
+        self.pepper_file.as_ref().filter(|_| own).map(|_| "BATON_PEPPER_FILE")
     }
 
     /// Reads everything through `get`. What is set to nothing counts as not set.

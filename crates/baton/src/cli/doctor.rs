@@ -16,6 +16,7 @@ use crate::shape::When;
 
 use super::{Output, Session, render, upkeep};
 
+mod elsewhere;
 mod facts;
 mod judge;
 
@@ -27,6 +28,9 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     let folder: PathBuf = upkeep::folder(session, asked)?;
     let now = SystemClock::starting_at(Timestamp(0)).now();
     let mut facts = Facts::gather(&folder, session.around, now);
+    if let Some(named) = session.around.database() {
+        elsewhere::look(&mut facts, &folder, &named).await;
+    }
     match session.globals.address(session.around) {
         Ok(address) => {
             facts.plain_beyond = address.is_exposed();

@@ -19,6 +19,8 @@ use crate::{bench, demo, home, operations};
 
 use super::{Output, Session, completions, doctor, render};
 
+mod elsewhere;
+
 /// The commands.
 pub(super) fn commands() -> Vec<Command> {
     let file = |help: &'static str| {
@@ -112,10 +114,10 @@ pub(super) async fn dispatch(
             Err(Problem::new("malformed", detail).next("baton serve --help").into())
         }
         "doctor" => doctor::run(session, asked).await,
-        "backup" => back_up(session, asked),
+        "backup" => back_up(session, asked).await,
         "restore" => restore(session, asked).await,
         "audit" => match asked.subcommand() {
-            Some((_, asked)) => verify(session, asked),
+            Some((_, asked)) => verify(session, asked).await,
             None => Ok(super::USAGE),
         },
         "completions" => Ok(completions::print(session, asked)),
@@ -189,11 +191,16 @@ fn refused(error: &backup::Error) -> Failure {
     .into()
 }
 
-fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let to = asked.get_one::<PathBuf>("file").expect("clap requires it");
-    let audit = backup::back_up(&folder, to, trusted(&folder)?.as_ref());
-    let audit = audit.map_err(|error| refused(&error))?;
+    let audit = match session.around.database() {
+        Some(named) => elsewhere::back_up(&named, &folder, to).await?,
+        None => {
+            let audit = backup::back_up(&folder, to, trusted(&folder)?.as_ref());
+            audit.map_err(|error| refused(&error))?
+        }
+    };
     let shown = to.display().to_string();
     let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
     let text = format!(
@@ -211,6 +218,10 @@ const RESTORED: &str = "the database is a restored copy, and it is not known who
 async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let file = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    if let Some(named) = session.around.database() {
+        let keep_keys = asked.get_flag("keep-keys");
+        return elsewhere::restore(session, &named, &folder, file, keep_keys).await;
+    }
     let mut chance: baton_store::sqlite::Chance = Box::new(|bytes| SystemChance.fill(bytes));
     let begun = Restoring::begin(file, &folder, &mut chance, trusted(&folder)?.as_ref());
     let begun = begun.map_err(|error| refused(&error))?;
@@ -254,7 +265,10 @@ async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
 async fn revoke_all(copy: &Path) -> Result<usize, Failure> {
     let chance = Arc::new(SystemChance);
     let engine = home::open_copy(copy, chance.clone()).map_err(|error| broke(&error))?;
-    let identity = Arc::new(Identity::new(Arc::new(engine), chance, operations::scopes()));
+    revoke(&Arc::new(Identity::new(Arc::new(engine), chance, operations::scopes()))).await
+}
+
+async fn revoke(identity: &Arc<Identity>) -> Result<usize, Failure> {
     let origin = Text::new("origin", "restore").expect("a plain word is a text");
     let how = How { origin, trace: None, request: None };
     let reason = Reason::new("reason", RESTORED).expect("a plain sentence is a reason");
@@ -262,11 +276,17 @@ async fn revoke_all(copy: &Path) -> Result<usize, Failure> {
     revoked.map_err(|error| Problem::from(error).into())
 }
 
-fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
+async fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
-    let trusted = trusted(&folder)?;
-    let audit = backup::verify(&folder, trusted.as_ref()).map_err(|error| refused(&error))?;
-    let (body, text) = verdict(&audit, trusted.is_some());
+    let (audit, signed) = match session.around.database() {
+        Some(named) => elsewhere::verify(&named, &folder).await?,
+        None => {
+            let trusted = trusted(&folder)?;
+            let audit = backup::verify(&folder, trusted.as_ref());
+            (audit.map_err(|error| refused(&error))?, trusted.is_some())
+        }
+    };
+    let (body, text) = verdict(&audit, signed);
     tell(session, &body, &text);
     Ok(u8::from(audit.fault.is_some()))
 }

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
-use crate::surroundings::{key_file_in, socket_in};
+use crate::surroundings::{Surroundings, key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
 use super::signals::Signals;
@@ -117,14 +117,9 @@ fn rates() -> [Arg; 3] {
     ]
 }
 
-/// Serves until it is told to stop. `folder` is the data folder if `--data` does not name one,
-/// `socket` the socket if `--socket` does not.
-pub async fn run(
-    matches: &ArgMatches,
-    folder: Option<PathBuf>,
-    socket: Option<PathBuf>,
-) -> ExitCode {
-    let given = matches.get_one::<PathBuf>("data").cloned().or(folder);
+/// Serves until it is told to stop. What no flag says, the surroundings say.
+pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
+    let given = matches.get_one::<PathBuf>("data").cloned().or_else(|| around.folder());
     let Some(folder) = given else {
         eprintln!("baton: which data folder? Say --data DIR, or set BATON_HOME");
         return ExitCode::from(2);
@@ -135,7 +130,8 @@ pub async fn run(
     let wish = Wish {
         folder,
         listen: listen.expect("it has a default"),
-        socket: path("socket").or(socket),
+        database: around.database(),
+        socket: path("socket").or_else(|| around.socket.clone()),
         behind_proxy: matches.get_flag("behind-proxy"),
         hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
         tls: path("tls-cert").zip(path("tls-key")),
@@ -167,7 +163,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let listener = TcpListener::bind(wish.listen).await;
     let listener = listener.map_err(|error| Error::listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::listen(wish.listen, error))?;
-    let engine = Arc::new(home::open(&wish.folder, None, Arc::new(SystemChance))?);
+    let engine = Arc::new(open(wish).await?);
     log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let chance = Arc::new(SystemChance);
@@ -219,6 +215,16 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     };
     drop((server, bound, identity));
     Ok(close(engine, all).await)
+}
+
+/// Opens the database in the folder, or the one elsewhere that is named.
+async fn open(wish: &Wish) -> Result<Engine, Error> {
+    let chance = Arc::new(SystemChance);
+    let Some(named) = &wish.database else {
+        return Ok(home::open(&wish.folder, None, chance)?);
+    };
+    let pepper = named.pepper_file.as_deref();
+    Ok(home::open_elsewhere(&wish.folder, named.url.reveal(), pepper, chance).await?)
 }
 
 /// Notes now and then which keys were used.

@@ -4,8 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use baton_store::postgres;
 use baton_store::sqlite::OpenError;
 
+use crate::surroundings::Database;
 use crate::{home, tokens};
 
 use super::{Rates, socket, tls};
@@ -26,6 +28,8 @@ const BUSY: u8 = 75;
 pub struct Wish {
     /// The data folder.
     pub folder: PathBuf,
+    /// A database elsewhere; in the data folder if none is named.
+    pub database: Option<Database>,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where to listen on this machine; in the data folder if nobody says.
@@ -142,6 +146,22 @@ impl Error {
                 | OpenError::WrongPepper
                 | OpenError::Migration(..) => DATA,
                 OpenError::Backup(..) | OpenError::Io(..) => DISK,
+            },
+            Self::Home(home::Error::Database(error)) => match error {
+                postgres::OpenError::Address(_)
+                | postgres::OpenError::NoTls
+                | postgres::OpenError::Password
+                | postgres::OpenError::NoDatabase
+                | postgres::OpenError::NoRole => USAGE,
+                postgres::OpenError::Unreachable(_) | postgres::OpenError::Standby => BUSY,
+                postgres::OpenError::TooOld(_)
+                | postgres::OpenError::Careless(_)
+                | postgres::OpenError::Encoding(_)
+                | postgres::OpenError::NotBaton
+                | postgres::OpenError::Newer { .. }
+                | postgres::OpenError::WrongPepper
+                | postgres::OpenError::Damaged(_)
+                | postgres::OpenError::Migration(..) => DATA,
             },
             Self::Home(home::Error::Secrets(error)) => match error {
                 tokens::Error::TooOpen { .. }

@@ -79,6 +79,15 @@ impl Secrets {
         mac.finalize().into_bytes().into()
     }
 
+    /// What seals are signed with where several servers share one pepper: they must all sign alike.
+    #[must_use]
+    pub fn sealing(&self) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.pepper)
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-sealing-key-1");
+        mac.finalize().into_bytes().into()
+    }
+
     /// Has them masked wherever they appear. Nothing prints the pepper, but its file can be read.
     pub fn tell(&self, redactor: &Redactor) {
         // The file holds hex digits, which are encoded in turn.

@@ -65,9 +65,17 @@ pub(super) enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Database {
     Absent,
-    Sound { version: i64, incarnation: u64 },
+    Sound {
+        version: i64,
+        incarnation: u64,
+    },
     Newer(String),
     Broken(String),
+    /// One elsewhere that cannot be used, and what helps.
+    Elsewhere {
+        why: String,
+        fix: &'static str,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,12 +192,16 @@ fn database(folder: &Path) -> (Database, Pepper) {
 
 /// Looks at the pepper. It is never made by looking.
 fn pepper(folder: &Path, known: Option<PepperDigest>) -> Pepper {
-    let path = folder.join("pepper");
+    pepper_at(&folder.join("pepper"), known)
+}
+
+/// Whether a file holds the pepper that a database knows.
+pub(super) fn pepper_at(path: &Path, known: Option<PepperDigest>) -> Pepper {
     let Some(known) = known else { return Pepper::Unneeded };
     if path.symlink_metadata().is_err() {
         return Pepper::Missing;
     }
-    match Secrets::open(&path, &SystemChance) {
+    match Secrets::open(path, &SystemChance) {
         Ok(secrets) if secrets.verifier() == known.0 => Pepper::Fits,
         Ok(_) => Pepper::Wrong,
         // Whose it is and who may read it is looked at with the other secrets.

@@ -151,6 +151,7 @@ fn of_folder(facts: &Facts) -> Vec<Finding> {
         Database::Newer(why) => {
             wrong("database", format!("{why}; is there another baton?"), "which -a baton")
         }
+        Database::Elsewhere { why, fix } => wrong("database", why, *fix),
         Database::Broken(why) => {
             let what = format!("{why}; bring a copy back by `baton restore`, or begin anew");
             wrong("database", what, format!("mv {folder} {folder}.broken; {}", facts.serve))
@@ -285,13 +286,7 @@ fn of_environment(facts: &Facts) -> Vec<Finding> {
     if around.key.is_some() && around.key_file.is_some() {
         add("BATON_KEY and BATON_KEY_FILE are both set; the key wins", "unset BATON_KEY_FILE");
     }
-    if around.database_url.is_some() {
-        add(
-            "BATON_DATABASE_URL is set, but this baton keeps its own database",
-            "unset BATON_DATABASE_URL",
-        );
-    }
-    if around.pepper_file.is_some() {
+    if around.not_for_this_server().is_some() {
         add(
             "BATON_PEPPER_FILE is set, but the pepper is read from the data folder",
             "unset BATON_PEPPER_FILE",

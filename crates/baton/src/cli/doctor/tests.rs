@@ -157,7 +157,6 @@ fn what_contradicts_in_the_environment_is_found_alone() {
         around.url = Some("http://localhost:1".into());
         around.socket = Some("/s".into());
     });
-    odd("unset BATON_DATABASE_URL", |around| around.database_url = Some(Hidden::new("x")));
     odd("unset BATON_PEPPER_FILE", |around| around.pepper_file = Some("/p".into()));
     odd("export BATON_HOME=$PWD/data", |around| around.home = Some("data".into()));
     odd("unset BATON_OUTPUT", |around| around.output = Some("xml".into()));
