@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::shape::{Shape, Violation};
+use crate::shape::{Form, Shape, Violation};
 
 use super::{Redactor, Tally};
 
@@ -32,7 +32,7 @@ impl Cleaning<'_> {
         match (shape, value) {
             (Shape::Text { form, .. }, Value::String(text)) => {
                 if let Some((cleaned, tally)) = self.redactor.text(text) {
-                    match refused(tally, form.is_some()) {
+                    match refused(tally, form.is_some_and(|form| form != Form::LINE)) {
                         Some(rule) => self.refuse(at, rule),
                         None => {
                             *text = cleaned;

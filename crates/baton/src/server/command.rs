@@ -166,15 +166,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let listener = TcpListener::bind(wish.listen).await;
     let listener = listener.map_err(|error| Error::listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::listen(wish.listen, error))?;
-    let chance = Arc::new(SystemChance);
-    let engine = match &wish.database {
-        None => home::open(&wish.folder, None, chance)?,
-        Some(database) => {
-            let pepper = database.pepper_file.as_deref();
-            home::open_elsewhere(&wish.folder, database.url.reveal(), pepper, chance).await?
-        }
-    };
-    let engine = Arc::new(engine);
+    let engine = Arc::new(open(wish).await?);
     log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let among = wish.database.as_ref().map(|_| local::name_among(&wish.folder));
@@ -239,6 +231,16 @@ fn give_up(why: &str) -> ! {
     tracing::error!(%why, "giving up");
     eprintln!("baton: {why}");
     std::process::exit(i32::from(DISK));
+}
+
+/// Opens the database in the folder, or the one elsewhere that is named.
+async fn open(wish: &Wish) -> Result<Engine, Error> {
+    let chance = Arc::new(SystemChance);
+    let Some(named) = &wish.database else {
+        return Ok(home::open(&wish.folder, None, chance)?);
+    };
+    let pepper = named.pepper_file.as_deref();
+    Ok(home::open_elsewhere(&wish.folder, named.url.reveal(), pepper, chance).await?)
 }
 
 /// Notes now and then which keys were used.

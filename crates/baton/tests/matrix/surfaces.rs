@@ -42,7 +42,7 @@ pub const WAYS: [Way; 5] = [Way::Table, Way::Tcp, Way::Socket, Way::Cli, Way::Mc
 
 impl Way {
     /// Whether it has this operation: some are no tools, and are asked for by REST there.
-    fn offers(self, entry: &Entry) -> bool {
+    pub fn offers(self, entry: &Entry) -> bool {
         let name = entry.about.name();
         self != Self::Mcp || baton::mcp::listing().iter().any(|(own, ..)| *own == name)
     }

@@ -9,7 +9,7 @@ use aho_corasick::AhoCorasick;
 use baton::chance::{Chance as _, SeededChance};
 use baton::operation::Entry;
 use baton::operations;
-use baton::shape::Shape;
+use baton::shape::{Form, Shape};
 use serde_json::{Value, json};
 
 use crate::scene::title;
@@ -109,12 +109,12 @@ impl Birds {
 
     fn put(&mut self, at: &str, value: &mut Value, shape: &Shape, reached: &mut Vec<String>) {
         match shape {
-            Shape::Text { bytes_max, form: None } if !at.ends_with("operation") => {
+            Shape::Text { bytes_max, form } if is_free(*form) && !at.ends_with("operation") => {
                 *value = self.flock(*bytes_max, at.ends_with("path")).into();
                 reached.push(at.to_owned());
             }
             Shape::List { of, .. } => {
-                if value.is_null() && matches!(**of, Shape::Text { form: None, .. }) {
+                if value.is_null() && matches!(**of, Shape::Text { form, .. } if is_free(form)) {
                     *value = json!([""]);
                 }
                 for one in value.as_array_mut().into_iter().flatten() {
@@ -137,6 +137,7 @@ impl Birds {
             | Shape::Flag
             | Shape::Choice(_)
             | Shape::Record(_)
+            | Shape::Tagged { .. }
             | Shape::Json => {}
             Shape::Map { of, .. } => {
                 for (_, inner) in value.as_object_mut().into_iter().flatten() {
@@ -228,7 +229,9 @@ fn base64(text: &str) -> String {
 /// Every place of a shape that takes free text.
 pub fn places(at: &str, shape: &Shape, found: &mut Vec<String>) {
     match shape {
-        Shape::Text { form: None, .. } if !at.ends_with("operation") => found.push(at.to_owned()),
+        Shape::Text { form, .. } if is_free(*form) && !at.ends_with("operation") => {
+            found.push(at.to_owned());
+        }
         Shape::List { of, .. } | Shape::Map { of, .. } => places(at, of, found),
         Shape::Record(record) => {
             for field in &record.fields {
@@ -239,8 +242,14 @@ pub fn places(at: &str, shape: &Shape, found: &mut Vec<String>) {
         | Shape::Number { .. }
         | Shape::Flag
         | Shape::Choice(_)
+        | Shape::Tagged { .. }
         | Shape::Json => {}
     }
+}
+
+/// Whether anything may be written there, in one line or in many.
+fn is_free(form: Option<Form>) -> bool {
+    form.is_none_or(|form| form == Form::LINE)
 }
 
 fn below(at: &str, name: &str) -> String {
