@@ -21,8 +21,6 @@ use super::{Output, Session, completions, doctor, render, setup};
 
 mod elsewhere;
 
-mod elsewhere;
-
 /// The commands.
 pub(super) fn commands() -> Vec<Command> {
     let file = |help: &'static str| {

@@ -7,10 +7,3 @@ mod attacks;
 mod program;
 mod speaking;
 mod waiting;
-
-#[path = "../support/caller.rs"]
-mod caller;
-#[path = "../support/serving.rs"]
-mod serving;
-#[path = "../support/world.rs"]
-mod world;

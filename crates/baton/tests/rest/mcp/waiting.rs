@@ -3,9 +3,9 @@
 use baton_domain::key::Kind;
 use serde_json::{Value, json};
 
+use super::speaking::{is_bad_state, message, refusal};
 use crate::caller::{Answer, Ask};
 use crate::serving::{Serving, folder, start};
-use crate::speaking::{is_bad_state, message, refusal};
 use crate::world::World;
 
 fn tasks() -> Value {

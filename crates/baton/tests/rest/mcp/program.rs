@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use super::speaking::{message, refusal};
 use crate::serving::{folder, start};
-use crate::speaking::{message, refusal};
 
 /// An agent program with its server at the other end.
 struct Program {

@@ -3,8 +3,8 @@
 use baton_domain::key::Kind;
 use serde_json::json;
 
+use super::speaking::{message, refusal};
 use crate::caller::Ask;
-use crate::speaking::{message, refusal};
 use crate::world::World;
 
 #[tokio::test]
