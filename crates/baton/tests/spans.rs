@@ -79,7 +79,7 @@ async fn ask(
     let keyring = identity.engine().keyring();
     let pass = token.map(|token| keyring.verify(token, &caller.tenant).expect("it is good"));
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
-    let request_key = Some(Text::new("key", &format!("request-{number}")).expect("a text"));
+    let request_key = Some(Text::new("key", format!("request-{number}")).expect("a text"));
     let envelope = Envelope { request_key, pass, ..Envelope::default() };
     let origin = Text::new("origin", "test").expect("a text");
     let call =

@@ -21,9 +21,9 @@ fn asked(request: &Request) -> Asked {
 fn named(prefix: &str, list: &Value, tools: &mut Vec<String>) {
     for tool in list.as_array().into_iter().flatten() {
         let Some(name) = tool["name"].as_str() else { continue };
-        match &tool["tools"] {
-            Value::Null => tools.push(format!("{prefix}{name}")),
-            inner => named(&format!("{name}\u{1f}"), inner, tools),
+        match tool.get("tools") {
+            None => tools.push(format!("{prefix}{name}")),
+            Some(inner) => named(&format!("{name}\u{1f}"), inner, tools),
         }
     }
 }
