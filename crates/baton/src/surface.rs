@@ -69,6 +69,8 @@ impl Needs {
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("serve", "Run the server in the foreground: see baton serve --help"),
+    ("init", "Set this repository up for the agent programs that are found, after asking"),
+    ("prime", "Print what an agent must know here, in at most 60 lines"),
     ("mcp", "Speak MCP over stdio, for an agent program that starts it"),
     ("doctor", "Look for everything that can be wrong here, and say how to put it right"),
     ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
