@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -108,7 +109,7 @@ impl Endpoint {
         let owner = Owner::of(&guest.caller);
         let named = head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         match named {
-            Some(id) if self.lock().get(id) != Some(&owner) => return Ok(no_session()),
+            Some(id) if self.lock().get(id) != Some(&owner) => return Ok(typed(no_session())),
             None if message["method"] == "initialize" => self.make_room(&owner).await?,
             Some(_) | None => {}
         }
@@ -132,7 +133,7 @@ impl Endpoint {
         if let Some(id) = opened.filter(|_| named.is_none()) {
             self.lock().insert(id.to_owned(), owner);
         }
-        Ok(response)
+        Ok(typed(response))
     }
 
     /// Sees to it that there is room for one more session. Those that ended by themselves are
@@ -173,6 +174,13 @@ fn toolset(query: Option<&str>) -> Result<Toolset, Problem> {
         let rule = "must be run or all, and nothing else may stand in the query".to_owned();
         Problem::invalid(vec![Violation { field: "toolset".into(), rule }])
     })
+}
+
+/// With a type, as every answer of ours has: one without is taken for the parser's own words.
+fn typed(mut response: Response<Body>) -> Response<Body> {
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().entry(CONTENT_TYPE).or_insert(plain);
+    response
 }
 
 /// A session of somebody else looks like one that never was.

@@ -58,6 +58,10 @@ impl Mine {
         if !offer.has_mine() {
             return Ok(());
         }
+        // Where a task may be meant instead, whoever names one means no run.
+        if arguments.contains_key("task") && !arguments.contains_key("run") {
+            return Ok(());
+        }
         let named = arguments.get("run").and_then(Value::as_str).map(str::parse::<RunRef>);
         if has_token {
             arguments.entry("run").or_insert_with(|| "mine".into());

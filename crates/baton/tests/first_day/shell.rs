@@ -147,7 +147,9 @@ impl Shell {
             }
         }
         let home = self.home.path().display().to_string();
-        let shown = text.replace(&home, "~");
+        let folder =
+            self.home.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let shown = text.replace(&home, "~").replace(&folder, "folder-01");
         self.veils.iter().fold(shown, |text, (real, shown)| text.replace(real, shown))
     }
 

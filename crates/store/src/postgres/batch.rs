@@ -132,14 +132,14 @@ async fn once(
     let mut groups = lanes.groups(&room, steps);
     claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);
     look::look_again(shared, lent, &mut room, &wanted).await?;
-    claims::lock_heads(lent, &mut room, &mut groups, steps, false).await?;
+    claims::lock_heads(shared, lent, &mut room, &mut groups, steps, false).await?;
     let mut done: Vec<Option<Result<Done, Error>>> = steps.iter().map(|_| None).collect();
     for (at, step) in steps.iter().enumerate() {
         done[at] = judge(shared, &mut room, step, at, &groups, false)?;
     }
     let hungry = |group: &mut claims::Group| group.keep(|at| done[at].is_none());
     if groups.iter_mut().map(hungry).fold(false, |any, group| any | group) {
-        claims::lock_heads(lent, &mut room, &mut groups, steps, true).await?;
+        claims::lock_heads(shared, lent, &mut room, &mut groups, steps, true).await?;
         for (at, step) in steps.iter().enumerate() {
             if done[at].is_none() {
                 done[at] = judge(shared, &mut room, step, at, &groups, true)?;

@@ -10,6 +10,7 @@ use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::pool::{PoolName, bar};
 use baton_domain::task::Flow;
+use baton_domain::time::Timestamp;
 
 use super::Shared;
 use super::ink::Done;
@@ -70,6 +71,9 @@ const HEADS: &str = "SELECT f.tenant, f.task, f.head, f.body FROM (
     WHERE f.lane IS NOT NULL OR f.probe IS NOT NULL
     ORDER BY c.rank, c.task LIMIT $7
     FOR UPDATE OF f SKIP LOCKED";
+
+/// What time it is once the heads are locked: somebody may have written to them since the batch began.
+const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8";
 
 /// The lanes that claims of a batch may take from, by tenant.
 #[derive(Default)]
@@ -223,8 +227,10 @@ fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
     }
 }
 
-/// Locks heads for claims: as many as there are claims, or as many as may be tried.
+/// Locks heads for claims: as many as there are claims, or as many as may be tried. Before anything
+/// is judged the time is told anew, so that it never runs backwards for what was locked late.
 pub(super) async fn lock_heads(
+    shared: &Shared,
     conn: &mut Conn,
     room: &mut Room,
     groups: &mut [Group],
@@ -261,7 +267,12 @@ pub(super) async fn lock_heads(
     if asked.is_empty() {
         return Ok(());
     }
+    let clock = (!again).then(|| flush.add(CLOCK, params![]));
     let mut answers = conn.send(flush).await?;
+    if let Some(row) = clock.and_then(|at| answers.rows(at).into_iter().next()) {
+        let told = shared.time.heard(Timestamp(row.get(0)));
+        room.now = shared.time.at_least(room.now.max(told));
+    }
     for (at, count, rows) in asked {
         let heads = keep_locked(room, answers.rows(rows))?;
         groups[at].more = heads.len() == count;

@@ -59,7 +59,7 @@ async fn a_run_is_a_task_that_only_a_person_answers() {
     let answer = json!({ "action": "accept", "content": { "answer": "The left one" } });
     let update = json!({ "taskId": run, "inputResponses": { key: answer } });
     let refused = task(&world, &bea, "tasks/update", update.clone()).await;
-    assert_eq!(refused["error"]["data"]["code"], "not_for_you", "{refused}");
+    assert_eq!(refused["error"]["data"]["code"], "forbidden", "{refused}");
     let accepted = task(&world, &world.key, "tasks/update", update).await;
     assert_eq!(accepted["result"]["resultType"], "complete", "{accepted}");
     let read = world.call(&bea, "run_wait", json!({ "attempt": attempt })).await;
