@@ -29,11 +29,13 @@ async fn stands(fresh: Fresh) -> Vec<(Way, Stand)> {
 async fn ask(stands: &[(Way, Stand)], at: usize) -> Vec<(Way, Said)> {
     let (entry, request) = (table()[at], format!("request-of-{at}"));
     let mut all = vec![];
-    for (way, stand) in stands.iter().filter(|(way, _)| way.offers(entry)) {
+    for (way, stand) in stands {
         let asked = example(&stand.scene, entry);
-        let mut said = stand.ask(*way, &asked.who, entry, &asked.arguments, &request).await;
+        // What a surface does not offer happens in its world as well, or the worlds would part.
+        let by = if way.offers(entry) { *way } else { WAYS[0] };
+        let mut said = stand.ask(by, &asked.who, entry, &asked.arguments, &request).await;
         without_origin(&mut said.body);
-        all.push((*way, said));
+        all.push((by, said));
     }
     all
 }
