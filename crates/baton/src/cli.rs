@@ -164,8 +164,13 @@ fn unparsed(
         return 0;
     }
     let asks_json = |argument: &OsString| argument == "--json" || argument == "--jsonl";
-    if arguments.iter().any(asks_json) || around.output.as_deref() == Some("json") {
-        let detail = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    if arguments.iter().any(asks_json) || matches!(around.output.as_deref(), Some("json" | "jsonl"))
+    {
+        // What is missing stands in lines of its own, up to the first empty one.
+        let lines: Vec<_> =
+            text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let detail = lines.join(" ");
+        let detail = detail.trim_start_matches("error: ");
         let problem = Problem::new("malformed", detail).next("baton --help");
         return report(&problem.into(), true, streams.err);
     }

@@ -149,25 +149,35 @@ impl Client {
 
     /// Asks until the outcome is known, a few times at most.
     pub async fn ask(&self, asked: &Asked) -> Result<Value, Failure> {
-        let mut doubt = None;
+        // Once a request may have happened, only its own outcome tells otherwise: a later refusal
+        // that never looked at the order says nothing about the earlier try.
+        let (mut unsure, mut refused) = (None, None);
         for tries in 1..=TRIES_MAX {
             let wait = match self.exchange(asked).await {
                 Ok(answer) if answer.is_success() => return Ok(answer.body),
-                Ok(answer) => match answer.ask_again_after() {
-                    Some(wait) => {
-                        doubt = Some(Failure::of(answer));
-                        wait
+                Ok(answer) => {
+                    let (again, decided) = (answer.ask_again_after(), answer.is_of_the_order());
+                    let kept = if answer.is_unknown() { &mut unsure } else { &mut refused };
+                    let failure = Failure::of(answer);
+                    match again {
+                        Some(wait) => {
+                            *kept = Some(failure);
+                            wait
+                        }
+                        None if decided => return Err(failure),
+                        None => return Err(unsure.unwrap_or(failure)),
                     }
-                    None => return Err(Failure::of(answer)),
-                },
-                Err(Lost::NotUnderstood(why)) => return Err(not_baton(&self.address, &why)),
+                }
+                Err(Lost::NotUnderstood(why)) => {
+                    return Err(unsure.unwrap_or_else(|| not_baton(&self.address, &why)));
+                }
                 // Nothing was sent; unless an earlier try was, nothing can have happened.
-                Err(Lost::Before(why)) => match &doubt {
-                    None => return Err(self.unreachable(&why)),
-                    Some(_) => Duration::ZERO,
-                },
+                Err(Lost::Before(why)) if unsure.is_none() && refused.is_none() => {
+                    return Err(self.unreachable(&why));
+                }
+                Err(Lost::Before(_)) => Duration::ZERO,
                 Err(Lost::After(why)) => {
-                    doubt = Some(unknown(asked, &why));
+                    unsure = Some(unknown(asked, &why));
                     Duration::ZERO
                 }
             };
@@ -175,7 +185,7 @@ impl Client {
                 tokio::time::sleep(self.pause(tries, wait)).await;
             }
         }
-        Err(doubt.unwrap_or_else(|| self.unreachable("it was asked too often")))
+        Err(unsure.or(refused).unwrap_or_else(|| self.unreachable("it was asked too often")))
     }
 
     /// How long to wait: longer each time, at least what the server asked for, and never as long as

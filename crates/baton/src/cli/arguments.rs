@@ -34,6 +34,7 @@ pub(super) fn arguments(
     input: Option<Map<String, Value>>,
 ) -> Result<Map<String, Value>, Failure> {
     let mut arguments = input.unwrap_or_default();
+    let elsewhere = names_its_project(entry, matches, &arguments);
     for field in entry.arguments.fields() {
         let typed = matches.try_get_raw(field.name).ok().flatten();
         let texts: Option<Vec<&str>> =
@@ -44,7 +45,8 @@ pub(super) fn arguments(
             (None, Some((_, text)), _) => Some(vec![*text]),
             (None, None, "project") => {
                 let unsaid = !arguments.contains_key("project");
-                let usual = around.usual_project.filter(|_| unsaid);
+                let usual =
+                    around.usual_project.filter(|_| unsaid && (field.required || !elsewhere));
                 around.project.or(usual).map(|project| vec![project])
             }
             (None, None, "run") if !arguments.contains_key("run") && around.has_token => {
@@ -64,6 +66,15 @@ pub(super) fn arguments(
         }
     }
     Ok(arguments)
+}
+
+/// Whether the project follows from something else that was said, or none means all of them: a task
+/// has one of its own, and a pause without a project is one of everything.
+fn names_its_project(entry: &Entry, matches: &ArgMatches, input: &Map<String, Value>) -> bool {
+    let said = |name: &str| {
+        input.contains_key(name) || matches.try_get_raw(name).is_ok_and(|raw| raw.is_some())
+    };
+    entry.about.noun == "scheduler" || said("task") || said("parent")
 }
 
 /// Reads `--input`: an object of JSON from a file or from stdin.

@@ -46,15 +46,25 @@ impl Answer {
         self.status.is_success()
     }
 
+    /// Whether the server itself does not know what became of it.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.body["certainty"] == "unknown"
+    }
+
+    /// Whether a refusal was decided after it was looked up what became of the same request before:
+    /// who may come in, where and how often is decided first, and a broken server decides nothing.
+    pub(super) fn is_of_the_order(&self) -> bool {
+        !matches!(self.status.as_u16(), 401 | 403 | 408 | 421 | 429 | 500..)
+    }
+
     /// How long to wait before the same is asked again, if that may tell more: the outcome is
     /// unknown, or the server has too much to do and says for how long.
     pub(super) fn ask_again_after(&self) -> Option<Duration> {
-        let unsure = self.body["certainty"] == "unknown";
         let busy = self.status == StatusCode::SERVICE_UNAVAILABLE && self.retry_after.is_some();
         // A pause that is as short as ours is worth taking; a longer one is for the caller to know.
         let too_often = self.status == StatusCode::TOO_MANY_REQUESTS
             && self.retry_after.is_some_and(|wait| wait <= WAIT_MAX);
-        (unsure || busy || too_often).then(|| self.retry_after.unwrap_or_default())
+        (self.is_unknown() || busy || too_often).then(|| self.retry_after.unwrap_or_default())
     }
 }
 

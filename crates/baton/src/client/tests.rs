@@ -180,6 +180,35 @@ async fn what_stays_unknown_ends_after_a_few_tries_and_names_its_key() {
     assert_eq!(puppet.seen().len(), 8);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_may_have_happened_is_not_denied_by_a_refusal_that_never_looked_at_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at_the_door = [
+        ("overloaded", 503, Some(1)),
+        ("rate_limited", 429, Some(1)),
+        ("rate_limited", 429, Some(600)),
+        ("stopped", 503, None),
+        ("unauthenticated", 401, None),
+        ("forbidden", 403, None),
+        ("wrong_place", 421, None),
+    ];
+    for (number, (code, status, wait)) in at_the_door.into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        let refusal = problem(code, status, "did_not_happen");
+        Puppet::at(&path, vec![Says::HangsUp, Says::Answer(status, refusal, wait)]);
+        let failure = client(&path).ask(&create()).await.expect_err("it is not known");
+        assert_eq!((failure.exit, failure.code()), (7, "unknown"), "{code}");
+        assert_eq!(failure.body["certainty"], "unknown", "{code}");
+        assert_eq!(failure.body["request_key"], "key-1", "{code}");
+    }
+    // Whoever answers about the order has looked up what became of it.
+    let path = folder.path().join("decided");
+    let refusal = problem("held", 409, "did_not_happen");
+    Puppet::at(&path, vec![Says::HangsUp, Says::Answer(409, refusal, None)]);
+    let failure = client(&path).ask(&create()).await.expect_err("it is refused");
+    assert_eq!((failure.code(), &failure.body["certainty"]), ("held", &json!("did_not_happen")));
+}
+
 #[tokio::test]
 async fn a_refusal_is_an_answer_and_is_not_asked_again() {
     let folder = tempfile::tempdir().expect("a folder");

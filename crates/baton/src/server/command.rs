@@ -275,14 +275,18 @@ async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
 
 fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) {
     let scheme = if wish.tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{address}");
+    // Beyond this machine an address is no name that is answered to.
+    let named = wish.hosts.first().filter(|_| !address.ip().is_loopback());
+    let url = match named {
+        Some(name) => format!("{scheme}://{name}"),
+        None => format!("{scheme}://{address}"),
+    };
     if wish.json {
-        let socket = socket.display().to_string();
-        let key_file = key_file.display().to_string();
-        println!(
-            "{}",
-            json!({ "ready": true, "url": url, "socket": socket, "key_file": key_file })
-        );
+        let socket = json!(socket.display().to_string());
+        let key_file = json!(key_file.display().to_string());
+        let url = json!(url);
+        // Written by hand so that what is waited for stands first.
+        println!(r#"{{"ready":true,"url":{url},"socket":{socket},"key_file":{key_file}}}"#);
         return;
     }
     println!("baton serves at {url} and at {}", socket.display());

@@ -248,15 +248,19 @@ impl Answering<'_> {
             return Ok(None);
         };
         let pass = self.server.engine().keyring().verify(token, &caller.tenant);
-        // One answer for a forged token and for one that is over.
-        pass.map(Some).map_err(|_| Refusal::LeaseLost.into())
+        // One answer for a forged token and for one that is over. Whoever shows it is refused
+        // everything, a new claim, too: it must be put away first.
+        let lost = |_| Problem::from(Refusal::LeaseLost).next("unset BATON_CLAIM_TOKEN");
+        pass.map(Some).map_err(lost)
     }
 }
 
 /// Whether the answer waits for something to happen.
 fn waits(entry: &Entry, arguments: &Value) -> bool {
     let may_wait = entry.arguments.field("wait").is_some();
-    may_wait && (!entry.about.changes() || arguments.get("wait").is_some())
+    // `run wait` waits also if nobody says how long.
+    let always = !entry.about.changes() || entry.about.verb == "wait";
+    may_wait && (always || arguments.get("wait").is_some())
 }
 
 fn wants_stream(headers: &HeaderMap) -> Result<bool, Problem> {

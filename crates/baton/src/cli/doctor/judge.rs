@@ -266,6 +266,10 @@ fn admit(facts: &Facts, next: Option<&str>) -> String {
     if let Some(next) = next.filter(|next| next.starts_with("chmod ")) {
         return next.to_owned();
     }
+    // A token that is over is refused before anything else is looked at.
+    if around.claim_token.is_some() && next == Some("unset BATON_CLAIM_TOKEN") {
+        return "unset BATON_CLAIM_TOKEN".to_owned();
+    }
     if around.key.is_some() {
         return "unset BATON_KEY".to_owned();
     }

@@ -117,6 +117,10 @@ fn what_is_wrong_with_the_server_and_the_clock_is_found_alone() {
         facts.around.key = Some(Hidden::new("k"));
         facts.server = refused(Some("baton doctor"));
     });
+    check(Wrong, "server", "unset BATON_CLAIM_TOKEN", |facts| {
+        facts.around.claim_token = Some(Hidden::new("t"));
+        facts.server = refused(Some("unset BATON_CLAIM_TOKEN"));
+    });
     check(Wrong, "server", "ssh far baton key create", |facts| {
         facts.host = Some("far".into());
         facts.server = refused(None);

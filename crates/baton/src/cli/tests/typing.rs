@@ -253,6 +253,27 @@ async fn an_answer_that_cannot_be_written_is_no_success() {
 }
 
 #[tokio::test]
+async fn the_usual_project_is_not_meant_where_something_else_is_named() {
+    let usual = || {
+        let mut machine = agreeing();
+        machine.around.project = Some("usual".into());
+        machine
+    };
+    let (_, body) = sent(usual(), &["scheduler", "resume"]).await;
+    assert_eq!(body.get("project"), None, "the scheduler is no project");
+    let (_, body) = sent(usual(), &["scheduler", "resume", "-P", "shop"]).await;
+    assert_eq!(body["project"], "shop");
+    let (_, body) = sent(usual(), &["run", "claim", "--task", "T-5"]).await;
+    assert_eq!((body.get("project"), &body["task"]), (None, &json!("T-5")));
+    let (_, body) = sent(usual(), &["run", "claim"]).await;
+    assert_eq!(body["project"], "usual");
+    let (target, _) = sent(usual(), &["run", "list", "--task", "T-5"]).await;
+    assert_eq!(target, "GET /v1/runs?task=T-5");
+    let (target, _) = sent(usual(), &["run", "list"]).await;
+    assert_eq!(target, "GET /v1/runs?project=usual");
+}
+
+#[tokio::test]
 async fn without_a_server_every_command_exits_6_and_says_how_to_start_one() {
     let printed = Machine::silent().types(&["ls"]).await;
     let expected = "error: The server cannot be reached\n  why: no server answers at …/s: nothing \

@@ -81,8 +81,10 @@ impl Operation for Claim {
             let problem = Problem::from(error);
             // How long it was waited for is told: a longer wait than is allowed was cut.
             match wait {
-                Some(wait) => problem.with("wait", wait.to_string()),
-                None => problem,
+                Some(wait) if problem.code() == "nothing_claimable" => {
+                    problem.with("wait", wait.to_string())
+                }
+                Some(_) | None => problem,
             }
         })?;
         call.note_commit();

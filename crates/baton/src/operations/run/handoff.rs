@@ -70,7 +70,7 @@ pub async fn packet(call: &Call, row: &TaskRow, run: RunId) -> Result<HandoffVie
 /// Everything that a packet is made of, besides the task itself.
 struct Behind {
     run: RunId,
-    /// The run and those that it tries again, oldest first.
+    /// The run and those of the task before it, oldest first.
     legs: Vec<Leg>,
     /// Why the run is parked, or was when its holder picked it up.
     block: Option<baton_domain::run::Block>,
@@ -98,7 +98,7 @@ struct Relative {
 }
 
 fn is_fresh(run: &Run) -> bool {
-    run.previous.is_none() && run.checkpoints == 0 && run.trail.ended.is_empty()
+    run.number == 1 && run.checkpoints == 0 && run.trail.ended.is_empty()
 }
 
 impl Leg {
@@ -132,27 +132,20 @@ impl Leg {
 
     /// The entries that hold its words.
     fn versions(&self) -> Vec<u64> {
-        let Trail { talk, reports, verified, .. } = &self.trail;
+        let Trail { talk, reports, submitted, verified, .. } = &self.trail;
         let reasons = self.attempts.iter().rev().take(REASONS_MAX).filter_map(|one| one.told);
         let kept = talk.last.iter().chain(&reports.last).copied();
-        kept.chain(*verified).chain(reasons).collect()
+        kept.chain(*submitted).chain(*verified).chain(reasons).collect()
     }
 }
 
-/// The run and those that it tries again, oldest first.
+/// The run and those of the task before it, oldest first: whoever goes on in the next stage, or
+/// after the task was moved, needs what is known as much as whoever tries again.
 async fn lineage(call: &Call, run: RunId) -> Result<Vec<Leg>, Problem> {
     let mut found = vec![];
-    let mut next = Some(run);
-    while let Some(id) = next.take()
-        && found.len() <= usize::from(LINEAGE_MAX)
-    {
-        let full = call.run(id).await?;
-        let previous = match &full.row.run {
-            RunNow::Live(run, _) => run.previous,
-            RunNow::Finished(run) => run.previous,
-        };
-        next = previous.map(|number| RunId { number, ..id });
-        found.push(Leg::of(full));
+    let numbers = (1..=run.number).rev();
+    for number in numbers.take(usize::from(LINEAGE_MAX) + 1) {
+        found.push(Leg::of(call.run(RunId { number, ..run }).await?));
     }
     found.reverse();
     Ok(found)

@@ -49,9 +49,25 @@ impl Behind {
             .map(|one| (one.number, one.holder.to_string()))
             .collect();
         let quote = |one: &CheckpointRecord| self.checkpoint(one, &holders);
-        let items = self.legs.iter().flat_map(|leg| &leg.checkpoints).map(quote).collect();
+        let notes = |leg: &Leg| -> Vec<HandoffItem> {
+            leg.checkpoints.iter().map(quote).chain(self.submission(leg)).collect()
+        };
+        let items = self.legs.iter().flat_map(notes).collect();
         let dropped = self.legs.iter().map(|leg| leg.checkpoints_dropped).sum();
         HandoffSection::of(Room::CHECKPOINTS, items, dropped)
+    }
+
+    /// What was said of an earlier run when it was last submitted.
+    fn submission(&self, leg: &Leg) -> Option<HandoffItem> {
+        let submitted = leg.trail.submitted.filter(|_| leg.id != self.run)?;
+        let summary = |(entry, event)| {
+            let summary = submitted_with(event)?;
+            let from: &Entry = entry;
+            let about = format!("the last submission of {}", leg.id);
+            let item = HandoffItem::new(from.actor.principal.to_string(), about);
+            Some(item.at(When(from.at)).quoting(summary))
+        };
+        self.said.of(submitted).filter_map(summary).next_back()
     }
 
     fn checkpoint(
@@ -90,7 +106,10 @@ impl Behind {
         let totals = self.legs.iter().filter_map(total).collect();
         let attempts = self.legs.iter().flat_map(|leg| &leg.attempts);
         let items = attempts.map(|one| self.attempt(one)).collect();
-        let dropped = self.legs.iter().map(|leg| leg.attempts_dropped).sum();
+        let dropped: u64 = self.legs.iter().map(|leg| leg.attempts_dropped).sum();
+        // Of a run that is too long ago to be read, one attempt at least is not shown.
+        let unread = u64::from(self.run.number).saturating_sub(self.legs.len() as u64);
+        let dropped = dropped + unread;
         HandoffSection::headed(Room::ATTEMPTS, totals, items, dropped)
     }
 
@@ -206,6 +225,11 @@ fn reason_of(event: &Event) -> Option<&str> {
         return None;
     };
     reason.as_ref().map(|reason| reason.as_str())
+}
+
+fn submitted_with(event: &Event) -> Option<&str> {
+    let Event::Submitted { summary, .. } = event else { return None };
+    summary.as_ref().map(|summary| summary.as_str())
 }
 
 fn exchange(said: (&Entry, &Event)) -> Option<HandoffItem> {

@@ -124,6 +124,34 @@ async fn leave_to_go_on_is_told_with_how_far_it_got() {
 }
 
 #[tokio::test]
+async fn the_next_stage_and_a_task_that_is_opened_again_know_what_was_before() {
+    let desk = Desk::new().await;
+    let stages = json!({ "project": "demo", "stages": [{ "name": "coding" }, { "name": "qa" }] });
+    desk.granted(&ann(), "project add", stages).await;
+    let bea = desk.claimed(&bot("bea")).await;
+    let note = json!({ "run": "mine", "summary": "half of the fence" });
+    desk.granted(&bea, "run checkpoint", note).await;
+    let done = json!({ "run": "mine", "summary": "all of the fence" });
+    desk.granted(&bea, "run complete", done).await;
+    let known = ["> half of the fence", "> all of the fence", "A-1.1 (bea): completed"];
+    claim(&desk, &bot("cid")).await;
+    let why = json!({ "run": "T-1", "reason": "once more" });
+    for run in ["R-1.2", "R-1.3"] {
+        let packet = desk.granted(&ann(), "run handoff", json!({ "run": "T-1" })).await;
+        assert_eq!(packet["run"], run);
+        let text = packet["text"].as_str().expect("it is a text");
+        for words in known {
+            assert!(text.contains(words), "{words} is missing of {run}:\n{text}");
+        }
+        if run == "R-1.2" {
+            desk.granted(&ann(), "run cancel", why.clone()).await;
+            let back = json!({ "task": "T-1", "stage": "coding" });
+            desk.granted(&ann(), "task move", back).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_request_is_answered_with_its_own_run() {
     let desk = Desk::new().await;
     let stages = json!({ "project": "demo", "stages": [{ "name": "coding" }, { "name": "qa" }] });
