@@ -18,8 +18,9 @@ use super::Identity;
 /// Keys that are kept: those of a busy fleet. Ids that nobody has are not, or guessing would push out
 /// what is in use.
 pub(super) const KEPT_MAX: usize = 1_024;
-/// How long a key is believed: what another server changed counts within this time.
-pub(super) const FRESH: Millis = Millis::seconds(30);
+/// How long a key is believed: what another server changed counts within this time, and streams and
+/// waiting claims, which look twice a second, end within one second of a revocation anywhere.
+pub(super) const FRESH: Millis = Millis(400);
 /// How often the use of one key is noted at most.
 pub(super) const NOTE_EVERY: Millis = Millis::minutes(1);
 

@@ -275,8 +275,9 @@ async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
 
 fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) {
     let scheme = if wish.tls.is_some() { "https" } else { "http" };
-    // Beyond this machine an address is no name that is answered to.
-    let named = wish.hosts.first().filter(|_| !address.ip().is_loopback());
+    // Beyond this machine a certificate is for a name; what a proxy is called is not known here.
+    let beyond = wish.tls.is_some() && !address.ip().is_loopback();
+    let named = wish.hosts.first().filter(|_| beyond);
     let url = match named {
         Some(name) => format!("{scheme}://{name}"),
         None => format!("{scheme}://{address}"),

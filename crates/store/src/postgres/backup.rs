@@ -3,8 +3,9 @@
 //! under a new incarnation.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -192,10 +193,23 @@ pub async fn back_up(url: &str, to: &Path, trusted: Option<&[u8; 32]>) -> Result
         "--file".into(),
         file,
     ];
-    let made = run("pg_dump", &config, &arguments).await.and_then(|()| name(&draft, to));
+    let made = match ours_alone(&draft) {
+        Ok(()) => run("pg_dump", &config, &arguments).await.and_then(|()| name(&draft, to)),
+        Err(error) => Err(Error::Io(draft.clone(), error)),
+    };
     drop(fs::remove_file(&draft));
     reading.end().await;
     made.map(|()| audit)
+}
+
+/// Makes the file before anything is written to it: a copy holds what nobody else may read. One that
+/// was left over is begun anew.
+fn ours_alone(draft: &Path) -> io::Result<()> {
+    match fs::remove_file(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft).map(drop)
 }
 
 /// Gives a copy its name, once it is on disk.

@@ -45,6 +45,8 @@ pub(super) fn config(url: &str) -> Result<Config, OpenError> {
     refuse_plain_text(&config)?;
     config.application_name(if pooled { POOLED } else { DIRECT });
     config.keepalives_idle(std::time::Duration::from_secs(30));
+    // A database that went away without a word is noticed, not waited for.
+    config.tcp_user_timeout(std::time::Duration::from_secs(20));
     Ok(config)
 }
 
