@@ -86,17 +86,21 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits until the database is no longer where it was opened. It could still be written, by name of
 /// nobody: what is answered then would be lost with the process.
-pub async fn is_gone(folder: &Path) {
+pub fn is_gone(folder: &Path) -> impl Future<Output = ()> + use<> {
     let path = folder.join("baton.db");
-    let which = || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
-    // A store that keeps its data elsewhere cannot lose them here.
-    let Ok(opened) = which() else { return pending().await };
-    loop {
-        sleep(LOOK_EVERY).await;
-        match which() {
-            Ok(now) if now == opened => {}
-            Err(error) if error.kind() != ErrorKind::NotFound => {}
-            Ok(_) | Err(_) => return,
+    let which = move || std::fs::metadata(&path).map(|about| (about.dev(), about.ino()));
+    // Looked at before anybody is told that the server is ready, and may move the folder.
+    let opened = which();
+    async move {
+        // A store that keeps its data elsewhere cannot lose them here.
+        let Ok(opened) = opened else { return pending().await };
+        loop {
+            sleep(LOOK_EVERY).await;
+            match which() {
+                Ok(now) if now == opened => {}
+                Err(error) if error.kind() != ErrorKind::NotFound => {}
+                Ok(_) | Err(_) => return,
+            }
         }
     }
 }

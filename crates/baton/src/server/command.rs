@@ -196,11 +196,12 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
         },
         tokio::spawn(Arc::clone(&server).accept_unix(unix)),
     ];
+    let gone = home::is_gone(&wish.folder);
     say_ready(wish, address, &path, &key_file);
     tokio::select! {
         () = signals.stop(tls.as_deref()) => {}
         why = server.store_stopped() => give_up(&format!("the store has stopped: {why}")),
-        () = home::is_gone(&wish.folder) => give_up(&format!(
+        () = gone => give_up(&format!(
             "{} was moved or removed while it was in use",
             wish.folder.display()
         )),
