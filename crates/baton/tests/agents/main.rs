@@ -1,7 +1,7 @@
 //! Real agent programs at the table, without a network: each connects by MCP, works, gets stuck and
 //! asks for help; another one, of another maker, goes on from the packet and completes it.
 //!
-//! They are no part of `cargo test`, because they must be installed first: `./check` does both.
+//! They are no part of `cargo test`, because they must be installed first: `./check soak` does both.
 
 mod house;
 
