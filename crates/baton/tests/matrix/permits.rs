@@ -65,13 +65,17 @@ async fn a_key_opens_what_its_scope_names_and_nothing_else(fresh: Fresh) {
 
 async fn without_a_key_nothing_is_answered(fresh: Fresh) {
     let scene = Scene::new(fresh).await;
+    let real: Vec<&str> = scene.keys["bea"].split('_').collect();
+    assert_eq!(forged(real[1], real[2]), scene.keys["bea"], "what is forged is well formed");
+    let nobodys = forged("000000000000", real[2]);
+    let guessed = forged(real[1], &"0".repeat(43));
     let before = scene.dump().await;
     for entry in table() {
         let bare = scene.world.plain(nonsense(&scene, entry));
         let mut bodies = vec![];
-        for bearer in [None, Some("Bearer x"), Some(UNKNOWN)] {
+        for bearer in [None, Some("x"), Some(&*nobodys), Some(&*guessed)] {
             let ask = match bearer {
-                Some(bearer) => bare.clone().with("authorization", bearer),
+                Some(bearer) => bare.clone().with("authorization", &format!("Bearer {bearer}")),
                 None => bare.clone(),
             };
             let answer = scene.world.ask(&ask).await;
@@ -80,6 +84,7 @@ async fn without_a_key_nothing_is_answered(fresh: Fresh) {
             bodies.push(answer.body);
         }
         assert_eq!(bodies[1], bodies[2], "one answer, whatever is wrong with a key");
+        assert_eq!(bodies[1], bodies[3], "also if there is such a key");
     }
     assert_eq!(scene.dump().await, before);
 }
@@ -89,8 +94,24 @@ fn reads(entry: &Entry) -> bool {
     entry.about.scope().is_none_or(|scope| scope.level() == Level::Read)
 }
 
-/// Well formed, but nobody's.
-const UNKNOWN: &str = "Bearer baton_000000000000_0000000000000000000000000000000000000000000";
+/// A key of that id and secret, complete with its checksum, so that it is looked for.
+fn forged(id: &str, secret: &str) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let text = format!("batonk_{id}_{secret}");
+    let mut sum = !text.bytes().fold(u32::MAX, |mut sum, byte| {
+        sum ^= u32::from(byte);
+        for _ in 0..8 {
+            sum = (sum >> 1) ^ (0xEDB8_8320 & (sum & 1).wrapping_neg());
+        }
+        sum
+    });
+    let mut check = String::new();
+    for _ in 0..6 {
+        check.insert(0, char::from(DIGITS[(sum % 62) as usize]));
+        sum /= 62;
+    }
+    format!("{text}_{check}")
+}
 
 async fn a_key_that_reads_changes_nothing(fresh: Fresh) {
     let scene = Scene::new(fresh).await;
