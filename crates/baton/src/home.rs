@@ -67,18 +67,23 @@ pub fn open(
     let secrets = Secrets::open(&pepper, chance.as_ref())?;
     options.pepper = Some(PepperDigest(secrets.verifier()));
     let store = SqliteStore::open_in(place, folder, options)?;
-    let (clock, incarnation) = (store.clock(), store.incarnation());
-    let engine = Engine::new(Parts {
-        store: Arc::new(store),
-        waiters,
-        clock,
-        stopwatch: Arc::new(SystemStopwatch::start()),
-        chance,
-        secrets,
-        incarnation,
-    });
+    let clock = store.clock();
+    Ok(assemble(Arc::new(store), clock, waiters, chance, (secrets, sealing)))
+}
+
+/// An engine on a store, which knows what must never be written down.
+fn assemble(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    waiters: Arc<Waiters>,
+    chance: Arc<dyn Chance>,
+    (secrets, sealing): (Secrets, [u8; 32]),
+) -> Engine {
+    let (incarnation, stopwatch) = (store.incarnation(), Arc::new(SystemStopwatch::start()));
+    let parts = Parts { store, waiters, clock, stopwatch, chance, secrets, incarnation };
+    let engine = Engine::new(parts);
     Secrets::new(sealing).tell(engine.redactor());
-    Ok(engine)
+    engine
 }
 
 /// How often it is looked whether the folder is still there.
@@ -140,19 +145,8 @@ pub async fn open_elsewhere(
             return Err(error.into());
         }
     };
-    let (clock, incarnation) = (store.clock(), store.incarnation());
-    let sealing = secrets.sealing();
-    let engine = Engine::new(Parts {
-        store: Arc::new(store),
-        waiters,
-        clock,
-        stopwatch: Arc::new(SystemStopwatch::start()),
-        chance,
-        secrets,
-        incarnation,
-    });
-    Secrets::new(sealing).tell(engine.redactor());
-    Ok(engine)
+    let (clock, sealing) = (store.clock(), secrets.sealing());
+    Ok(assemble(Arc::new(store), clock, waiters, chance, (secrets, sealing)))
 }
 
 /// Opens a copy that is about to come back, to change what is in it. It has no secrets of its own,
