@@ -22,6 +22,12 @@ pub trait Backend: Send + Sync + 'static {
         drop(store);
         self.open(clock, bell)
     }
+
+    /// Whether all entries of a tenant stand in the order of their times. Where several batches are on
+    /// their way at once, only those of one task do.
+    fn is_in_order_of_time(&self) -> bool {
+        true
+    }
 }
 
 /// The model.

@@ -25,8 +25,12 @@ impl World {
     async fn entries_are_dense(&self) {
         let mut versions: BTreeMap<Option<TaskId>, u64> = BTreeMap::new();
         let mut times: BTreeMap<Option<TaskId>, Timestamp> = BTreeMap::new();
+        let mut last = None;
         for (count, entry) in (1..).zip(self.entries().await) {
             assert_eq!(entry.position, count, "positions are dense");
+            let in_order = last <= Some(entry.at) || !self.backend().is_in_order_of_time();
+            assert!(in_order, "time does not go backwards");
+            last = Some(entry.at);
             let (chain, version) = match entry.about {
                 About::Task(task, version) => (Some(task), version),
                 About::Records(version) => (None, version),

@@ -234,7 +234,7 @@ impl Script {
             project: project(if chance(self, 0.85) { PROJECTS[0] } else { PROJECTS[1] }),
             creator_task: chance(self, 0.2).then(|| self.task()),
             body: chance(self, 0.2).then(|| text("A body\nof two lines.")),
-            kind: if chance(self, 0.12) { Kind::Epic } else { Kind::Bug },
+            kind: if chance(self, 0.2) { Kind::Epic } else { Kind::Bug },
             priority: *self.chance.pick(&[Priority::Low, Priority::Normal, Priority::High]),
             labels: if chance(self, 0.2) { [label("x")].into() } else { BTreeSet::new() },
             parent: chance(self, 0.25).then(|| self.task()),

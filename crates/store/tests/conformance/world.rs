@@ -53,6 +53,11 @@ const SWEEP_EVERY: Millis = Millis::seconds(5);
 const SWEEP_MAX: usize = 1_000;
 
 impl World {
+    /// The place that the store is at.
+    pub fn backend(&self) -> &dyn Backend {
+        self.shared.backend.as_ref()
+    }
+
     /// A fresh store with project `web` of one stage, `coding`.
     pub async fn begin(backend: impl Backend) -> Self {
         let world = Self::empty(backend).await;

@@ -77,6 +77,10 @@ impl Drop for Postgres {
 }
 
 impl Backend for Postgres {
+    fn is_in_order_of_time(&self) -> bool {
+        false
+    }
+
     fn open(&self, clock: Arc<dyn Clock>, bell: Bell) -> Arc<dyn Store> {
         let server =
             |salt| Arc::new(open(&self.url(), Some(Arc::clone(&clock)), Arc::clone(&bell), salt));
