@@ -39,8 +39,30 @@ pub struct Client {
     pub key: Option<Hidden>,
     /// Which attempt calls.
     pub claim_token: Option<Hidden>,
+    /// By which way it asks, as history keeps it.
+    pub origin: Origin,
     /// Where request keys and jitter come from.
     pub chance: Arc<dyn Chance>,
+}
+
+/// By which of our own ways a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// By commands.
+    Cli,
+    /// By the tools of `baton mcp`.
+    Mcp,
+}
+
+impl Origin {
+    /// As it is said and kept.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Mcp => "mcp",
+        }
+    }
 }
 
 /// One request.
@@ -144,7 +166,7 @@ impl Client {
     pub fn mint_key(&self) -> String {
         let mut bytes = [0; 16];
         self.chance.fill(&mut bytes);
-        format!("cli-{:032x}", u128::from_be_bytes(bytes))
+        format!("{}-{:032x}", self.origin.word(), u128::from_be_bytes(bytes))
     }
 
     /// Asks until the outcome is known, a few times at most.

@@ -233,7 +233,7 @@ pub fn plan_back(root: &Path) -> Result<Plan, Error> {
                 let rest = placed.out_of(&text);
                 record.forget(path);
                 let gone = placed.made && rest == placed.skeleton;
-                Step::Take { rest: (!gone).then_some(rest), text: placed.text.clone() }
+                Step::Take { rest: (!gone).then_some(rest), text: placed.shown() }
             }
             File::Text(_) => Step::Leave(Why::Changed),
         };

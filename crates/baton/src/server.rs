@@ -91,8 +91,8 @@ enum Stage {
     Closing,
 }
 
-/// What our own command line calls itself in the header `Baton-Client`.
-const CLI: &str = "cli";
+/// What our own command line and `baton mcp` call themselves in the header `Baton-Client`.
+const OWN_CLIENTS: [&str; 2] = ["cli", "mcp"];
 
 /// By which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,14 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The way, as history keeps it. Our own command line says that it asks; whatever else a caller
-    /// says of itself counts for nothing.
+    /// The way, as history keeps it. Our own command line and `baton mcp` say that they ask; whatever
+    /// else a caller says of itself counts for nothing.
     fn origin(self, client: Option<&str>) -> Text<64> {
-        let word = match (self, client) {
-            (_, Some(CLI)) => CLI,
-            (Self::Tcp(_), _) => "rest",
-            (Self::Owner | Self::Stranger, _) => "socket",
+        let own = OWN_CLIENTS.into_iter().find(|word| client == Some(word));
+        let word = match (self, own) {
+            (_, Some(word)) => word,
+            (Self::Tcp(_), None) => "rest",
+            (Self::Owner | Self::Stranger, None) => "socket",
         };
         Text::new("origin", word).expect("a plain word is a text")
     }

@@ -16,6 +16,7 @@ pub(crate) use choices::words;
 pub use json::{Definitions, inline, referring};
 pub use plain::{PageSize, PoolRef, Position, RunRef, ScopeWord, Span, When};
 pub(crate) use record::record;
+pub use text::is_hidden;
 
 /// What a value looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]

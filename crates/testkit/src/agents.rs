@@ -1,5 +1,5 @@
 //! Real agent programs, as their makers publish them, started against a scripted [`model`] with an
-//! empty home, by a user without rights, and with one MCP server: Baton's.
+//! empty home, by a user without rights, in a folder whose settings name the tools that they have.
 //!
 //! [`model`]: crate::model
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 /// Who runs agent programs where the tests are run by root: some of them refuse to be root's.
 const NOBODY: u32 = 65_534;
+
+/// How long the server of an agent program's tools may take to start, where others build.
+const TOOLS_START: Duration = Duration::from_secs(120);
 
 /// An agent program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +38,20 @@ pub enum Agent {
 /// All of them.
 pub const AGENTS: [Agent; 4] = [Agent::Claude, Agent::Codex, Agent::Gemini, Agent::Opencode];
 
-/// The server that an agent program starts to get its tools.
-#[derive(Clone, Debug)]
-pub struct Tools {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-    /// Its environment.
-    pub environment: Vec<(String, String)>,
-}
-
 /// Where an agent program works.
 #[derive(Clone, Debug)]
 pub struct Desk<'a> {
     /// Where the agent programs are installed.
     pub installed: &'a Path,
-    /// A folder of its own, made for it.
+    /// A folder of its own, made for it: its home is in `home`, and what it works on in `work`, where
+    /// the settings of a project are, as its people would have put them there.
     pub place: &'a Path,
     /// Where the model listens.
     pub model: &'a str,
-    /// Where its tools come from.
-    pub tools: Tools,
+    /// Where it finds the programs that those settings name.
+    pub programs: &'a Path,
+    /// What is in its environment besides.
+    pub environment: Vec<(String, String)>,
 }
 
 /// How an agent program ended.
@@ -112,11 +107,13 @@ impl Agent {
         }
         let mut command = Command::new(desk.installed.join("node_modules/.bin").join(self.name()));
         command.env_clear().current_dir(&work).env("HOME", &home).env("TMPDIR", home.join("tmp"));
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("NO_COLOR", "1");
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", desk.programs.display());
+        command.env("PATH", path).env("NO_COLOR", "1");
+        command.envs(desk.environment.iter().map(|(name, value)| (name, value)));
         match self {
-            Self::Claude => claude(&mut command, desk, &home, prompt)?,
-            Self::Codex => codex(&mut command, desk, &home, prompt),
-            Self::Gemini => gemini(&mut command, desk, &home, prompt)?,
+            Self::Claude => claude(&mut command, desk, prompt),
+            Self::Codex => codex(&mut command, desk, (&home, &work), prompt)?,
+            Self::Gemini => gemini(&mut command, desk, (&home, &work), prompt)?,
             Self::Opencode => opencode(&mut command, desk, &home, prompt)?,
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -134,71 +131,62 @@ fn write(path: &Path, content: &Value) -> io::Result<()> {
     fs::write(path, content.to_string())
 }
 
-fn environment(tools: &Tools) -> Value {
-    tools.environment.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
-}
-
-fn stdio(tools: &Tools) -> Value {
-    json!({
-        "command": tools.program, "args": tools.arguments, "env": environment(tools),
-    })
-}
-
-fn claude(command: &mut Command, desk: &Desk<'_>, home: &Path, prompt: &str) -> io::Result<()> {
-    let servers = home.join("mcp.json");
-    write(&servers, &json!({ "mcpServers": { "baton": stdio(&desk.tools) } }))?;
+fn claude(command: &mut Command, desk: &Desk<'_>, prompt: &str) {
     command.env("ANTHROPIC_BASE_URL", desk.model).env("ANTHROPIC_API_KEY", "scripted");
     command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").env("DISABLE_AUTOUPDATER", "1");
+    command.env("MCP_TIMEOUT", TOOLS_START.as_millis().to_string());
     command.args(["-p", prompt, "--output-format", "stream-json", "--verbose"]);
-    command.arg("--mcp-config").arg(servers).arg("--strict-mcp-config");
-    command.args(["--setting-sources", "", "--allowedTools", "mcp__baton", "--max-turns", "20"]);
+    command.args(["--allowedTools", "mcp__baton", "--max-turns", "20"]);
+}
+
+/// It reads the settings of a project that its user trusts, and runs hooks that its user has looked
+/// at, which nobody can do here.
+fn codex(
+    command: &mut Command,
+    desk: &Desk<'_>,
+    (home, work): (&Path, &Path),
+    prompt: &str,
+) -> io::Result<()> {
+    let (model, work) = (desk.model, work.canonicalize()?);
+    let settings = format!(
+        "model_provider = \"scripted\"\nmodel = \"gpt-5.1-codex\"\n\n\
+         [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{model}/v1\"\n\
+         env_key = \"SCRIPTED_KEY\"\nwire_api = \"responses\"\n\n\
+         [projects.\"{}\"]\ntrust_level = \"trusted\"\n",
+        work.display()
+    );
+    fs::write(home.join(".codex/config.toml"), settings)?;
+    command.env("CODEX_HOME", home.join(".codex")).env("SCRIPTED_KEY", "scripted");
+    command.args(["exec", "--json", "--skip-git-repo-check", "-s", "read-only"]);
+    command.arg("--dangerously-bypass-hook-trust").arg("-c");
+    command.arg(format!("mcp_servers.baton.startup_timeout_sec={}", TOOLS_START.as_secs()));
+    command.arg(prompt);
     Ok(())
 }
 
-fn codex(command: &mut Command, desk: &Desk<'_>, home: &Path, prompt: &str) {
-    let tools = &desk.tools;
-    let text = |text: &str| Value::from(text).to_string();
-    let pairs: Vec<_> =
-        tools.environment.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
-    let arguments: Vec<_> = tools.arguments.iter().map(|argument| text(argument)).collect();
-    let server = format!(
-        "mcp_servers.baton={{command={},args=[{}],env={{{}}},default_tools_approval_mode=\"approve\"}}",
-        text(&tools.program.to_string_lossy()),
-        arguments.join(","),
-        pairs.join(",")
-    );
-    let provider = format!(
-        "model_providers.scripted={{name=\"scripted\",base_url=\"{}/v1\",env_key=\"SCRIPTED_KEY\",\
-         wire_api=\"responses\"}}",
-        desk.model
-    );
-    command.env("CODEX_HOME", home.join(".codex")).env("SCRIPTED_KEY", "scripted");
-    command.args(["exec", "--json", "--skip-git-repo-check", "-s", "read-only"]);
-    command.args(["-c", "model_provider=scripted", "-c", &provider, "-c", "model=gpt-5.1-codex"]);
-    command.args(["-c", &server, prompt]);
-}
-
-fn gemini(command: &mut Command, desk: &Desk<'_>, home: &Path, prompt: &str) -> io::Result<()> {
-    let mut server = stdio(&desk.tools);
-    server["trust"] = json!(true);
+/// It reads the settings of a folder that its user trusts.
+fn gemini(
+    command: &mut Command,
+    desk: &Desk<'_>,
+    (home, work): (&Path, &Path),
+    prompt: &str,
+) -> io::Result<()> {
     let settings = json!({
         "security": { "auth": { "selectedType": "gemini-api-key" } },
         "privacy": { "usageStatisticsEnabled": false },
         "general": { "enableAutoUpdate": false },
-        "mcpServers": { "baton": server },
     });
     write(&home.join(".gemini/settings.json"), &settings)?;
+    let work = work.canonicalize()?.to_string_lossy().into_owned();
+    write(&home.join(".gemini/trustedFolders.json"), &json!({ work: "TRUST_FOLDER" }))?;
     command.env("GOOGLE_GEMINI_BASE_URL", desk.model).env("GEMINI_API_KEY", "scripted");
     // A model that is named need not be chosen by asking another one.
     command.args(["-m", "gemini-2.5-flash", "-p", prompt, "-o", "stream-json"]);
-    command.args(["--approval-mode", "yolo", "--skip-trust"]);
+    command.args(["--approval-mode", "yolo"]);
     Ok(())
 }
 
 fn opencode(command: &mut Command, desk: &Desk<'_>, home: &Path, prompt: &str) -> io::Result<()> {
-    let tools = &desk.tools;
-    let mut typed = vec![tools.program.to_string_lossy().into_owned()];
-    typed.extend(tools.arguments.iter().cloned());
     let settings = json!({
         "provider": { "scripted": {
             "npm": "@ai-sdk/anthropic", "name": "scripted",
@@ -206,9 +194,9 @@ fn opencode(command: &mut Command, desk: &Desk<'_>, home: &Path, prompt: &str) -
             "models": { "scripted": { "name": "scripted", "tool_call": true } },
         } },
         "model": "scripted/scripted", "small_model": "scripted/scripted", "autoupdate": false,
-        "mcp": { "baton": {
-            "type": "local", "command": typed, "environment": environment(tools), "enabled": true,
-        } },
+        // Nothing is changed here that could be taken back.
+        "snapshot": false,
+        "experimental": { "mcp_timeout": TOOLS_START.as_secs() * 1_000 },
     });
     write(&home.join(".config/opencode/opencode.json"), &settings)?;
     for less in ["AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"] {

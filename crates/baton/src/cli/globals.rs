@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::chance::SystemChance;
-use crate::client::{Address, Client, Failure, KeyFrom, Trust};
+use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
 use crate::problem::Problem;
 use crate::shape::Span;
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
@@ -185,7 +185,8 @@ impl Globals {
             return Err(Problem::new("malformed", detail).next("baton doctor").into());
         }
         let trust = self.ca_file.clone().map_or(Trust::Machine, Trust::File);
-        Ok(Client { address, trust, key, claim_token, chance: Arc::new(SystemChance) })
+        let (origin, chance) = (Origin::Cli, Arc::new(SystemChance));
+        Ok(Client { address, trust, key, claim_token, origin, chance })
     }
 }
 

@@ -47,7 +47,8 @@ pub(super) fn commands() -> Vec<Command> {
             ),
         Command::new("prime")
             .about("Print what an agent must know here, in at most 60 lines")
-            .after_help("For the start of a conversation: hooks of agent programs run it."),
+            .after_help("For the start of a conversation: hooks of agent programs run it.")
+            .arg(flag("hook").help("Print it as the answer of a hook that runs at a start")),
     ]
 }
 
@@ -180,14 +181,14 @@ impl Scene {
 }
 
 /// The sign of a step, and the text that comes or goes.
-fn marked(step: &Step) -> (&'static str, &str) {
+fn marked(step: &Step) -> (&'static str, String) {
     match step {
-        Step::Make(placed) => ("+", &placed.text),
-        Step::Put(placed) | Step::Renew(placed) => ("~", &placed.text),
-        Step::Keep => ("=", ""),
-        Step::Take { rest: None, text } => ("-", text),
-        Step::Take { rest: Some(_), text } => ("~", text),
-        Step::Leave(_) => ("!", ""),
+        Step::Make(placed) => ("+", placed.shown()),
+        Step::Put(placed) | Step::Renew(placed) => ("~", placed.shown()),
+        Step::Keep => ("=", String::new()),
+        Step::Take { rest: None, text } => ("-", text.clone()),
+        Step::Take { rest: Some(_), text } => ("~", text.clone()),
+        Step::Leave(_) => ("!", String::new()),
     }
 }
 

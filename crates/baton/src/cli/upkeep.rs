@@ -147,7 +147,7 @@ pub(super) async fn dispatch(
             mcp::stdio::run(client, mcp::Toolset::of(word).unwrap_or_default()).await
         }
         "init" => setup::run(session, asked),
-        "prime" => setup::prime::run(session).await,
+        "prime" => setup::prime::run(session, asked).await,
         "doctor" => doctor::run(session, asked).await,
         "backup" => back_up(session, asked).await,
         "restore" => restore(session, asked).await,

@@ -128,7 +128,7 @@ impl Client {
             put("if-match", &format!("\"{version}\""), false)?;
         }
         put("accept", "application/json", false)?;
-        put("baton-client", "cli", false)?;
+        put("baton-client", self.origin.word(), false)?;
         let body = match &asked.body {
             None => Bytes::new(),
             Some(body) => {

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixListener;
 
-use super::{Address, Asked, Client, KeyFrom, Trust, exit_of};
+use super::{Address, Asked, Client, KeyFrom, Origin, Trust, exit_of};
 use crate::chance::SeededChance;
 use crate::declaration::Method;
 use crate::operations;
@@ -125,6 +125,7 @@ fn client(path: &Path) -> Client {
         trust: Trust::Machine,
         key: Some(Hidden::new("batonk_1")),
         claim_token: Some(Hidden::new("batonc_1")),
+        origin: Origin::Cli,
         chance: Arc::new(SeededChance::new(7)),
     }
 }

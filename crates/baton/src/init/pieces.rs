@@ -28,15 +28,34 @@ pub enum Form {
     Html(String),
     /// A marked block of a file with comments like `# this`.
     Hash(String),
-    /// A member of a JSON file: below these objects, under this key, or the first of a list.
-    Member {
-        /// From the outside in.
-        path: &'static [&'static str],
-        /// None in a list.
-        key: Option<&'static str>,
-        /// What it is.
-        value: Value,
-    },
+    /// Members of a JSON file.
+    Members(Vec<Member>),
+}
+
+/// A member of a JSON file: below these objects, under this key, or the first of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// From the outside in.
+    pub path: &'static [&'static str],
+    /// None in a list.
+    pub key: Option<&'static str>,
+    /// What it is.
+    pub value: Value,
+}
+
+impl Member {
+    fn named(path: &'static [&'static str], value: Value) -> Self {
+        Self { path, key: Some("baton"), value }
+    }
+
+    fn first(path: &'static [&'static str], value: Value) -> Self {
+        Self { path, key: None, value }
+    }
+
+    fn meaning(&self) -> String {
+        let Self { path, key, value } = self;
+        format!("{path:?} {key:?} {value}")
+    }
 }
 
 impl Piece {
@@ -45,7 +64,10 @@ impl Piece {
     pub fn meaning(&self) -> String {
         match &self.form {
             Form::Whole(text) | Form::Html(text) | Form::Hash(text) => digest(text),
-            Form::Member { path, key, value } => digest(&format!("{path:?} {key:?} {value}")),
+            Form::Members(members) => {
+                let all: Vec<_> = members.iter().map(Member::meaning).collect();
+                digest(&all.join("\n"))
+            }
         }
     }
 }
@@ -80,24 +102,42 @@ pub fn pieces(project: &str, agents: &[Agent]) -> Vec<Piece> {
     pieces
 }
 
+/// What a hook of an agent program runs when a conversation starts.
+const PRIME: &str = "baton prime --hook";
+/// Seconds that it may take: an agent that starts must not wait for a server that is away.
+const PRIME_SECONDS: u64 = 10;
+
+/// Codex gives a server of tools only the variables that are named.
+const CODEX: &str = r#"[mcp_servers.baton]
+command = "baton"
+args = ["mcp"]
+env_vars = [
+    "BATON_HOME", "BATON_URL", "BATON_SOCKET", "BATON_KEY", "BATON_KEY_FILE", "BATON_CLAIM_TOKEN", "BATON_PROJECT",
+]
+default_tools_approval_mode = "approve"
+tool_timeout_sec = 60
+
+[[hooks.SessionStart]]
+
+[[hooks.SessionStart.hooks]]
+type = "command"
+command = "baton prime --hook"
+timeout = 10
+"#;
+
 fn of(agent: Agent) -> Vec<Piece> {
     let server = json!({ "command": "baton", "args": ["mcp"] });
-    let member = |path, key, value| Form::Member { path, key, value };
     match agent {
         Agent::Claude => vec![
             Piece {
                 path: ".mcp.json",
                 what: "baton's tools for claude",
-                form: member(&["mcpServers"], Some("baton"), server),
+                form: Form::Members(vec![Member::named(&["mcpServers"], server)]),
             },
             Piece {
                 path: ".claude/settings.json",
                 what: "baton prime when claude starts, resumes or has compacted",
-                form: member(
-                    &["hooks", "SessionStart"],
-                    None,
-                    json!({ "hooks": [{ "type": "command", "command": "baton prime", "timeout": 10 }] }),
-                ),
+                form: Form::Members(vec![hook(json!({ "timeout": PRIME_SECONDS }))]),
             },
             Piece {
                 path: ".claude/skills/baton/SKILL.md",
@@ -107,28 +147,42 @@ fn of(agent: Agent) -> Vec<Piece> {
         ],
         Agent::Codex => vec![Piece {
             path: ".codex/config.toml",
-            what: "baton's tools for codex, once it trusts this folder",
-            form: Form::Hash(
-                "[mcp_servers.baton]\ncommand = \"baton\"\nargs = [\"mcp\"]\n\
-                 default_tools_approval_mode = \"approve\"\ntool_timeout_sec = 60\n"
-                    .to_owned(),
-            ),
+            what: "baton's tools for codex and baton prime when it starts, once it trusts both",
+            form: Form::Hash(CODEX.to_owned()),
         }],
         Agent::Gemini => vec![Piece {
             path: ".gemini/settings.json",
-            what: "baton's tools for gemini",
-            form: member(&["mcpServers"], Some("baton"), server),
+            what: "baton's tools for gemini and baton prime when it starts, once it trusts this folder",
+            form: Form::Members(vec![
+                Member::named(&["mcpServers"], for_gemini(server)),
+                // It counts in milliseconds, and shows hooks by their names.
+                hook(json!({ "name": "baton", "timeout": PRIME_SECONDS * 1_000 })),
+            ]),
         }],
         Agent::Opencode => vec![Piece {
             path: "opencode.json",
             what: "baton's tools for opencode",
-            form: member(
+            form: Form::Members(vec![Member::named(
                 &["mcp"],
-                Some("baton"),
                 json!({ "type": "local", "command": ["baton", "mcp"], "enabled": true }),
-            ),
+            )]),
         }],
     }
+}
+
+/// Gemini CLI keeps variables whose names speak of keys and tokens to itself, unless they are named.
+fn for_gemini(mut server: Value) -> Value {
+    for name in ["BATON_KEY", "BATON_KEY_FILE", "BATON_CLAIM_TOKEN"] {
+        server["env"][name] = format!("${{{name}:-}}").into();
+    }
+    server
+}
+
+/// `baton prime` when a conversation starts, with what this agent program says of hooks.
+fn hook(mut about: Value) -> Member {
+    about["type"] = "command".into();
+    about["command"] = PRIME.into();
+    Member::first(&["hooks", "SessionStart"], json!({ "hooks": [about] }))
 }
 
 /// The name of the project in the text of its file: `name = "…"` below `[project]`, as `init` writes it.

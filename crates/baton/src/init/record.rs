@@ -28,7 +28,24 @@ struct Entry {
     skeleton: String,
     meaning: String,
     sha256: String,
+    /// The first of the texts; most pieces have one.
     text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more: Vec<String>,
+}
+
+impl Entry {
+    fn texts(&self) -> Vec<String> {
+        [&self.text].into_iter().chain(&self.more).cloned().collect()
+    }
+
+    fn of(placed: &Placed) -> Self {
+        let Placed { made, skeleton, texts, meaning, .. } = placed.clone();
+        let sha256 = digest(&texts.concat());
+        let mut texts = texts.into_iter();
+        let text = texts.next().unwrap_or_default();
+        Self { made, skeleton, meaning, sha256, text, more: texts.collect() }
+    }
 }
 
 impl Record {
@@ -37,7 +54,7 @@ impl Record {
         match fs::read(&path) {
             Ok(bytes) => {
                 let record: Self = serde_json::from_slice(&bytes).map_err(|_| Error::Record)?;
-                let whole = |entry: &Entry| entry.sha256 == digest(&entry.text);
+                let whole = |entry: &Entry| entry.sha256 == digest(&entry.texts().concat());
                 if record.files.values().all(whole) { Ok(record) } else { Err(Error::Record) }
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
@@ -47,8 +64,9 @@ impl Record {
 
     pub fn of(&self, path: &str) -> Option<Placed> {
         let entry = self.files.get(path)?;
-        let Entry { made, skeleton, meaning, text, .. } = entry.clone();
-        Some(Placed { made, skeleton, text, meaning, whole: String::new() })
+        let (texts, whole) = (entry.texts(), String::new());
+        let Entry { made, skeleton, meaning, .. } = entry.clone();
+        Some(Placed { made, skeleton, texts, meaning, whole })
     }
 
     pub fn all(&self) -> impl Iterator<Item = (&str, Placed)> {
@@ -56,9 +74,7 @@ impl Record {
     }
 
     pub fn put(&mut self, path: &str, placed: &Placed) {
-        let Placed { made, skeleton, text, meaning, .. } = placed.clone();
-        let sha256 = digest(&text);
-        self.files.insert(path.to_owned(), Entry { made, skeleton, meaning, sha256, text });
+        self.files.insert(path.to_owned(), Entry::of(placed));
     }
 
     pub fn forget(&mut self, path: &str) {

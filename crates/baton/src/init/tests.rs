@@ -4,10 +4,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::pieces::Form;
 use super::{
     AGENTS, Agent, Plan, RECORD, Step, Why, examined, pieces, plan, plan_back, project_of,
 };
 
+mod guide;
 mod members;
 
 /// A repository with these files.
@@ -159,6 +161,41 @@ fn what_was_there_before_is_never_taken_for_ours() {
         ]
     );
     set_up(&folder, &[Agent::Claude]);
+    take_back(&folder);
+    assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_table_of_somebody_else_is_not_written_a_second_time() {
+    let folder = repository(&[
+        (".codex/config.toml", "[mcp_servers.baton]\ncommand = \"mine\"\n"),
+        ("baton.toml", "[project]\nname = \"mine\"\n"),
+    ]);
+    let left = planned(&folder, &[Agent::Codex]).changes.into_iter();
+    let left = left.filter(|change| change.step == Step::Leave(Why::Foreign));
+    let left: Vec<_> = left.map(|change| change.path).collect();
+    assert_eq!(left, ["baton.toml", ".codex/config.toml"]);
+}
+
+#[test]
+fn a_file_with_two_members_is_renewed_whole_and_stays_json() {
+    let folder = repository(&[(".gemini/settings.json", "{ \"theme\": \"x\" }")]);
+    let before = contents(folder.path());
+    let mut older = pieces("shop", &[Agent::Gemini]);
+    for piece in &mut older {
+        if let Form::Members(members) = &mut piece.form {
+            members[0].value = "an older one".into();
+        }
+    }
+    let planned_then = plan(folder.path(), &older).expect("it can be planned");
+    planned_then.carry_out(folder.path()).expect("it can be done");
+    set_up(&folder, &[Agent::Gemini]);
+    let path = folder.path().join(".gemini/settings.json");
+    let text = fs::read_to_string(path).expect("it is there");
+    let settings: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(settings["mcpServers"]["baton"]["command"], "baton", "{text}");
+    assert_eq!(settings["hooks"]["SessionStart"].as_array().map(Vec::len), Some(1), "{text}");
+    assert_eq!(settings["theme"], "x", "{text}");
     take_back(&folder);
     assert_eq!(contents(folder.path()), before);
 }

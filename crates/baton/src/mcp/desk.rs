@@ -19,6 +19,8 @@ use crate::problem::Problem;
 use crate::shape::Violation;
 use crate::tokens::Pass;
 
+use super::question::Seal;
+
 /// Where a client may say under which key a call may be repeated.
 const REQUEST_KEY: &str = "baton/idempotency-key";
 /// Characters of such a key, as REST has them.
@@ -113,11 +115,15 @@ impl Desk {
         }
     }
 
-    /// What seals the state that a client carries back; outside a server nobody can answer anyway.
+    /// What seals the state that a client carries back, bound to this; outside a server nobody can
+    /// answer anyway.
     #[must_use]
-    pub fn codec(&self) -> Option<RequestStateCodec> {
+    pub fn seal(&self, bound: Vec<u8>) -> Option<Seal<'_>> {
         match self {
-            Self::Inside(inside) => Some(inside.codec.clone()),
+            Self::Inside(inside) => {
+                let now = inside.identity.engine().now();
+                Some(Seal { codec: &inside.codec, bound, now })
+            }
             Self::Outside(_) => None,
         }
     }

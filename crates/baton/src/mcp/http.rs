@@ -33,15 +33,26 @@ const SESSIONS_MAX: usize = 1_024;
 const SESSIONS_PER_KEY_MAX: usize = 64;
 /// Where the legacy era names its session.
 const SESSION_ID: &str = "mcp-session-id";
+/// Since when a stream may begin with an event that only says where to go on after a cut. Versions
+/// are dates, so they can be compared as they are.
+const FIRST_EVENT_SINCE: &str = "2025-11-25";
 
 /// What an answer is made of: a document, or messages as they come.
 pub type Body = BoxBody<Bytes, Infallible>;
 
 /// The endpoint of one server.
 pub struct Endpoint {
+    /// For all versions of the protocol in which a stream begins with an event that says nothing.
+    hall: Hall,
+    /// For those before: their clients take such an event for a broken message.
+    old_hall: Hall,
+    sessions: Mutex<BTreeMap<String, Session>>,
+}
+
+/// A place where sessions are.
+struct Hall {
     service: Service,
     manager: Arc<LocalSessionManager>,
-    owners: Mutex<BTreeMap<String, Owner>>,
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -51,7 +62,14 @@ enum Service {
     Dressed(StreamableHttpService<Dressed, LocalSessionManager>),
 }
 
-/// Whose session it is.
+/// Whose session it is, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Session {
+    owner: Owner,
+    old: bool,
+}
+
+/// Who has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner(String);
 
@@ -59,6 +77,33 @@ impl Owner {
     fn of(caller: &Caller) -> Self {
         let key = caller.key.as_ref().map_or("", |key| key.as_str());
         Self(format!("{}\n{}\n{key}", caller.tenant, caller.principal))
+    }
+}
+
+impl Hall {
+    fn new(desk: &Desk, fixtures: bool, first_event: bool) -> Self {
+        let mut manager = LocalSessionManager::default();
+        // Host and Origin were asked about before, by stricter rules.
+        let mut config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_json_response(true);
+        if !first_event {
+            manager.session_config.sse_retry = None;
+            config = config.with_sse_retry(None);
+        }
+        let token = config.cancellation_token.clone();
+        let (manager, desk) = (Arc::new(manager), desk.clone());
+        let make = move || Handler::new(desk.clone(), Toolset::Run, Arc::default());
+        let sessions = Arc::clone(&manager);
+        let service = if fixtures {
+            let shared = Arc::default();
+            let make = move || Ok(Dressed::new(make(), Arc::clone(&shared)));
+            Service::Dressed(StreamableHttpService::new(make, sessions, config))
+        } else {
+            Service::Plain(StreamableHttpService::new(move || Ok(make()), sessions, config))
+        };
+        Self { service, manager, stop: Box::new(move || token.cancel()) }
     }
 }
 
@@ -72,29 +117,19 @@ impl Endpoint {
         fixtures: bool,
     ) -> Self {
         let desk = Desk::Inside(Arc::new(Inside::new(identity, patience, chance)));
-        let manager = Arc::new(LocalSessionManager::default());
-        // Host and Origin were asked about before, by stricter rules.
-        let config = StreamableHttpServerConfig::default()
-            .disable_allowed_hosts()
-            .disable_allowed_origins()
-            .with_json_response(true);
-        let token = config.cancellation_token.clone();
-        let make = move || Handler::new(desk.clone(), Toolset::Run, Arc::default());
-        let sessions = Arc::clone(&manager);
-        let service = if fixtures {
-            let shared = Arc::default();
-            let make = move || Ok(Dressed::new(make(), Arc::clone(&shared)));
-            Service::Dressed(StreamableHttpService::new(make, sessions, config))
-        } else {
-            Service::Plain(StreamableHttpService::new(move || Ok(make()), sessions, config))
-        };
-        let stop = Box::new(move || token.cancel());
-        Self { service, manager, owners: Mutex::default(), stop }
+        let hall = Hall::new(&desk, fixtures, true);
+        let old_hall = Hall::new(&desk, fixtures, false);
+        Self { hall, old_hall, sessions: Mutex::default() }
     }
 
     /// Ends every stream.
     pub fn stop(&self) {
-        (self.stop)();
+        (self.hall.stop)();
+        (self.old_hall.stop)();
+    }
+
+    fn hall(&self, old: bool) -> &Hall {
+        if old { &self.old_hall } else { &self.hall }
     }
 
     /// Answers a request of this caller, whose body was read and found to be this message.
@@ -108,11 +143,18 @@ impl Endpoint {
         let toolset = toolset(head.uri.query())?;
         let owner = Owner::of(&guest.caller);
         let named = head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
-        match named {
-            Some(id) if self.lock().get(id) != Some(&owner) => return Ok(typed(no_session())),
-            None if message["method"] == "initialize" => self.make_room(&owner).await?,
-            Some(_) | None => {}
-        }
+        let old = match named {
+            Some(id) => match self.lock().get(id).filter(|session| session.owner == owner) {
+                Some(session) => session.old,
+                None => return Ok(typed(no_session())),
+            },
+            None if message["method"] == "initialize" => {
+                self.make_room(&owner).await?;
+                let version = message["params"]["protocolVersion"].as_str();
+                version.is_some_and(|version| version < FIRST_EVENT_SINCE)
+            }
+            None => false,
+        };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = head.method.clone();
         *request.uri_mut() = head.uri.clone();
@@ -122,7 +164,7 @@ impl Endpoint {
         request.headers_mut().remove("baton-claim-token");
         request.extensions_mut().insert(guest);
         request.extensions_mut().insert(toolset);
-        let response = match &self.service {
+        let response = match &self.hall(old).service {
             Service::Plain(service) => service.handle(request).await,
             Service::Dressed(service) => service.handle(request).await,
         };
@@ -131,7 +173,7 @@ impl Endpoint {
         }
         let opened = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened.filter(|_| named.is_none()) {
-            self.lock().insert(id.to_owned(), owner);
+            self.lock().insert(id.to_owned(), Session { owner, old });
         }
         Ok(typed(response))
     }
@@ -142,9 +184,10 @@ impl Endpoint {
         if self.has_room(owner) {
             return Ok(());
         }
-        let ids: Vec<String> = self.lock().keys().cloned().collect();
-        for id in ids {
-            let live = self.manager.has_session(&id.as_str().into()).await;
+        let all: Vec<_> =
+            self.lock().iter().map(|(id, session)| (id.clone(), session.old)).collect();
+        for (id, old) in all {
+            let live = self.hall(old).manager.has_session(&id.as_str().into()).await;
             if !live.unwrap_or(false) {
                 self.lock().remove(&id);
             }
@@ -156,14 +199,14 @@ impl Endpoint {
     }
 
     fn has_room(&self, owner: &Owner) -> bool {
-        let owners = self.lock();
-        let own = owners.values().filter(|one| *one == owner).count();
-        owners.len() < SESSIONS_MAX && own < SESSIONS_PER_KEY_MAX
+        let sessions = self.lock();
+        let own = sessions.values().filter(|one| one.owner == *owner).count();
+        sessions.len() < SESSIONS_MAX && own < SESSIONS_PER_KEY_MAX
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Owner>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
         // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

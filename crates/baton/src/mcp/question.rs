@@ -1,8 +1,8 @@
 //! The question of a run as a form, and the sealed state with which a client brings its answer.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use baton_domain::time::{Millis, Timestamp};
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequests,
     InputRequiredResult, InputResponses, RequestStateCodec, SealOptions,
@@ -15,7 +15,7 @@ use crate::identity::Caller;
 use crate::views::stripped;
 
 /// How long a client may take to bring an answer.
-const GOOD_FOR: Duration = Duration::from_secs(5 * 60);
+const GOOD_FOR: Millis = Millis::minutes(5);
 /// The only field of the form.
 const FIELD: &str = "answer";
 /// Bytes of a question that are shown; the whole of it is in the run.
@@ -45,6 +45,18 @@ pub enum Reply {
 struct State {
     run: String,
     question: String,
+    /// By the clock of the store, as everything that ends.
+    good_until: Timestamp,
+}
+
+/// What seals a state, what it is bound to besides its question, and what time it is.
+pub struct Seal<'a> {
+    /// By a key that only servers of this store have.
+    pub codec: &'a RequestStateCodec,
+    /// To whoever asked, by which tool, for what.
+    pub bound: Vec<u8>,
+    /// Now.
+    pub now: Timestamp,
 }
 
 impl Question {
@@ -100,18 +112,20 @@ impl Question {
 
     /// The question as the result of a call that must be repeated with its answer.
     #[must_use]
-    pub fn result(&self, codec: &RequestStateCodec, bound: &[u8]) -> Option<InputRequiredResult> {
-        let state = State { run: self.run.clone(), question: self.key.clone() };
-        let options = SealOptions::new().associated_data(bound).ttl(GOOD_FOR);
-        let sealed = codec.seal_json_with(&state, &options).ok()?;
+    pub fn result(&self, seal: &Seal<'_>) -> Option<InputRequiredResult> {
+        let good_until = seal.now + GOOD_FOR;
+        let state = State { run: self.run.clone(), question: self.key.clone(), good_until };
+        let options = SealOptions::new().associated_data(&seal.bound);
+        let sealed = seal.codec.seal_json_with(&state, &options).ok()?;
         Some(InputRequiredResult::new(Some(self.requests()), Some(sealed)))
     }
 
     /// Whether a state that a client brings is of this question and of nothing else.
     #[must_use]
-    pub fn opens(&self, codec: &RequestStateCodec, bound: &[u8], sealed: &str) -> bool {
-        let state: Result<State, _> = codec.open_json_with(sealed, bound);
-        state.is_ok_and(|state| state.run == self.run && state.question == self.key)
+    pub fn opens(&self, seal: &Seal<'_>, sealed: &str) -> bool {
+        let state: Result<State, _> = seal.codec.open_json_with(sealed, &seal.bound);
+        let own = |state: &State| state.run == self.run && state.question == self.key;
+        state.is_ok_and(|state| own(&state) && seal.now < state.good_until)
     }
 }
 

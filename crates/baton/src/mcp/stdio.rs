@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
-use crate::client::{Asked, Client, Failure};
+use crate::client::{Asked, Client, Failure, Origin};
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
@@ -38,6 +38,7 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 
 /// Serves until stdin ends or somebody asks it to stop.
 pub async fn run(client: Client, toolset: Toolset) -> Result<u8, Failure> {
+    let client = Client { origin: Origin::Mcp, ..client };
     let agent = Agent::begin(client).await?;
     let mine = Arc::<Mine>::default();
     let desk = Desk::Outside(Arc::clone(&agent.desk));
@@ -209,7 +210,8 @@ async fn mint(parent: &Client, principal: &str) -> Result<Client, Failure> {
         return Err(Problem::new("unknown", "a key was made, but not told: try again").into());
     }
     let (address, trust) = (parent.address.clone(), parent.trust.clone());
-    Ok(Client { address, trust, key, claim_token: None, chance: Arc::clone(&parent.chance) })
+    let (origin, chance) = (parent.origin, Arc::clone(&parent.chance));
+    Ok(Client { address, trust, key, claim_token: None, origin, chance })
 }
 
 async fn revoke(client: &Client) {

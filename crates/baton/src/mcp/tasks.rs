@@ -72,20 +72,21 @@ async fn ask(
     arguments: &Map<String, Value>,
     context: &RequestContext<RoleServer>,
 ) -> Result<Option<CallToolResponse>, ErrorData> {
-    let (Some(codec), Some(caller)) = (handler.desk.codec(), handler.desk.caller(context)) else {
+    let asked = request.arguments.clone().unwrap_or_default();
+    let caller = handler.desk.caller(context);
+    let bound = caller.map(|caller| question::bound(&caller, &request.name, &asked));
+    let Some(seal) = bound.and_then(|bound| handler.desk.seal(bound)) else {
         return if request.request_state.is_some() { Err(invalid(BAD_STATE)) } else { Ok(None) };
     };
-    let asked = request.arguments.clone().unwrap_or_default();
-    let bound = question::bound(&caller, &request.name, &asked);
     let Ok(run) = show(handler, arguments, context).await else { return Ok(None) };
     let question = Question::of(&run).filter(|_| may_answer(handler, context));
     match (&request.request_state, question) {
-        (None, Some(question)) => Ok(question.result(&codec, &bound).map(Into::into)),
+        (None, Some(question)) => Ok(question.result(&seal).map(Into::into)),
         (None, None) => Ok(None),
-        (Some(sealed), Some(question)) if question.opens(&codec, &bound, sealed) => {
+        (Some(sealed), Some(question)) if question.opens(&seal, sealed) => {
             let responses = request.input_responses.clone().unwrap_or_default();
             match question.reply(&responses) {
-                None => Ok(question.result(&codec, &bound).map(Into::into)),
+                None => Ok(question.result(&seal).map(Into::into)),
                 Some(Reply::None) => Ok(None),
                 Some(Reply::Answer(answer)) => {
                     let answered = answer_run(handler, &run, &answer, context).await;

@@ -32,3 +32,14 @@ impl Shape {
         }
     }
 }
+
+/// Whether a character shows nothing by itself: controls, marks that turn the direction of writing
+/// around, and marks without width that can carry a hidden text.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(u32::from(c),
+            0xAD | 0x34F | 0x61C | 0x115F | 0x1160 | 0x180E | 0x200B | 0x200E | 0x200F
+            | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF9..=0xFFFB
+            | 0xE0000..=0xE0FFF)
+}

@@ -3,7 +3,7 @@
 
 use baton_domain::ids::{RunId, TaskId};
 
-use crate::shape::{When, record};
+use crate::shape::{When, is_hidden, record};
 
 /// The longest that one quote may be; a goal has a section to itself.
 const QUOTE_BYTES_MAX: usize = 2_048;
@@ -194,14 +194,7 @@ fn written(run: RunId, sections: &[HandoffSection]) -> String {
 /// it came in; what a newer binary stored may have passed other checks.
 #[must_use]
 pub fn stripped(text: &str) -> String {
-    let hidden = |c: char| {
-        matches!(u32::from(c),
-            0xAD | 0x34F | 0x61C | 0x115F | 0x1160 | 0x180E | 0x200B | 0x200E | 0x200F
-            | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF9..=0xFFFB
-            | 0xE0000..=0xE0FFF)
-            || (c.is_control() && !matches!(c, '\n' | '\t'))
-    };
-    text.chars().filter(|c| !hidden(*c)).collect()
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hidden(*c)).collect()
 }
 
 /// The same on one line: our own words quote names, and a name must not begin a line of its own.

@@ -1,5 +1,6 @@
 //! What an agent must know here, short enough for the start of every conversation.
 
+use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
 use crate::client::Failure;
@@ -26,12 +27,21 @@ Whoever goes on after you sees nothing of this conversation, only what you told 
 ";
 
 /// Prints it. It never fails: an agent that starts must not be stopped by a server that is away.
-pub(in super::super) async fn run(session: &mut Session<'_>) -> Result<u8, Failure> {
+pub(in super::super) async fn run(
+    session: &mut Session<'_>,
+    asked: &ArgMatches,
+) -> Result<u8, Failure> {
     let told = told(session).await;
     if session.globals.quiet {
         return Ok(0);
     }
     let text = bounded(&told);
+    if asked.get_flag("hook") {
+        // All agent programs that have hooks read this; some of them read nothing else.
+        let answer = json!({ "hookEventName": "SessionStart", "additionalContext": text });
+        session.say(&render::json(&json!({ "hookSpecificOutput": answer })));
+        return Ok(0);
+    }
     match session.globals.output {
         Output::Text => session.say(&text),
         Output::Json | Output::JsonLines => session.say(&render::json(&json!({ "text": text }))),
