@@ -5,6 +5,7 @@ mod bounds;
 mod closing;
 mod doors;
 mod ending;
+mod escapes;
 mod halves;
 mod mcp;
 mod more;

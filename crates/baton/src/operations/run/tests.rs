@@ -7,6 +7,7 @@ mod bulk;
 mod desk;
 mod histories;
 mod keys;
+mod packet;
 mod refusals;
 mod waiting;
 

@@ -20,7 +20,11 @@ impl Program {
     fn start(home: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.arg("mcp").env_clear().env("BATON_HOME", home);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::of(command, Stdio::null())
+    }
+
+    fn of(mut command: Command, stderr: impl Into<Stdio>) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("it starts");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -84,6 +88,11 @@ fn when_stdin_ends_its_runs_end_without_a_result_and_its_key_with_them() {
     program.end();
     let attempts = baton(home.path(), &["attempt", "list", "T-1"]);
     assert_eq!(attempts["items"][0]["outcome"], "ended_without_result", "{attempts}");
+    let events = baton(home.path(), &["event", "list"]);
+    let events = events["items"].as_array().expect("a list").iter();
+    let own = events.filter(|event| event["actor"]["principal"] == json!(holder));
+    let ways: Vec<_> = own.map(|event| event["actor"]["origin"].clone()).collect();
+    assert!(ways.len() >= 3 && ways.iter().all(|way| way == "mcp"), "{ways:?}");
     let keys = baton(home.path(), &["key", "list"]);
     let keys = keys["items"].as_array().expect("a list");
     let own = keys.iter().find(|key| key["principal"] == json!(holder)).expect("it was minted");
@@ -108,6 +117,41 @@ fn two_programs_of_one_user_never_share_a_run() {
     let done = one.call("run_complete", &json!({}));
     assert_eq!(done["result"]["structuredContent"]["state"], "completed", "{done}");
     one.end();
+}
+
+#[test]
+fn no_key_and_no_token_is_in_anything_that_an_agent_is_told() {
+    let home = folder();
+    let server = start(home.path());
+    baton(home.path(), &["project", "add", "shop"]);
+    let key = std::fs::read_to_string(server.text("key_file")).expect("it is written");
+    let log = home.path().join("stderr");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.args(["mcp", "--toolset", "all"]).env_clear().env("BATON_URL", server.text("url"));
+    command.env("BATON_KEY", key.trim());
+    let mut program = Program::of(command, std::fs::File::create(&log).expect("there is room"));
+    let mut told = String::new();
+    for (tool, arguments) in [
+        ("run_start", json!({ "title": "Mine" })),
+        ("run_show", json!({})),
+        ("run_list", json!({})),
+        ("event_list", json!({})),
+        ("run_checkpoint", json!({ "summary": format!("The key is {}", key.trim()) })),
+        ("run_checkpoint", json!({ "summary": 7 })),
+        ("key_list", json!({})),
+        ("run_complete", json!({})),
+        ("run_heartbeat", json!({})),
+    ] {
+        told.push_str(&program.call(tool, &arguments).to_string());
+    }
+    let list = program.ask(&message("tools/list", json!({})));
+    program.end();
+    told.push_str(&list.to_string());
+    told.push_str(&std::fs::read_to_string(&log).expect("it is there"));
+    assert!(told.contains("R-1.1") && told.contains("must not contain a key"), "{told}");
+    for secret in [key.trim(), "batonk_", "batonc_"] {
+        assert!(!told.contains(secret), "{secret} was told");
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Runs as tasks of the protocol, and questions as forms.
 
 use baton_domain::key::Kind;
+use baton_domain::time::Millis;
 use serde_json::{Value, json};
 
 use super::speaking::{is_bad_state, message, refusal};
-use crate::caller::{Answer, Ask};
+use crate::caller::{Answer, Ask, Caller};
 use crate::serving::{Serving, folder, start};
 use crate::world::World;
 
@@ -119,6 +120,13 @@ async fn a_state_is_good_for_one_question_of_one_caller_and_for_nothing_else() {
     assert!(is_bad_state(&wait(&world, &dan, &asked, back).await), "of another caller");
     let other = json!({ "run": run, "wait": "2ms" });
     assert!(is_bad_state(&wait(&world, &world.key, &other, back).await), "for another request");
+    // One that its client kept for too long is worth as little as one that somebody made up.
+    world.clock.advance(Millis::minutes(5));
+    assert!(is_bad_state(&wait(&world, &world.key, &asked, back).await), "too late");
+    let again = wait(&world, &world.key, &asked, None).await.json();
+    let state = again["result"]["requestState"].as_str().expect("it is sealed").to_owned();
+    let back = Some((state.as_str(), &answer));
+    world.clock.advance(Millis(5 * 60 * 1_000 - 1));
     let taken = wait(&world, &world.key, &asked, back).await.json();
     assert_eq!(taken["result"]["resultType"], "complete", "{taken}");
     assert!(is_bad_state(&wait(&world, &world.key, &asked, back).await), "a second time");
@@ -140,6 +148,39 @@ async fn a_session_remembers_what_was_claimed_in_it() {
     let get = message("tasks/get", json!({ "taskId": "R-1.1" }));
     let asked = world.in_session(&bea, &one, Ask::new("POST", "/mcp").json(&get));
     assert_eq!(world.ask(&asked).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_a_message_for_clients_that_would_stumble_over_anything_else() {
+    let world = World::noon().await;
+    for (version, says_nothing) in [("2025-06-18", false), ("2025-11-25", true)] {
+        let params = json!({
+            "protocolVersion": version, "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" },
+        });
+        let mut caller = world.connect().await;
+        caller.send(&world.posted(&world.key, &message("initialize", params))).await;
+        let (_, headers) = caller.head().await.expect("it answers");
+        let first = first_data(&mut caller).await;
+        assert_eq!(first.is_empty(), says_nothing, "{version}: {first}");
+        let list = Ask::new("POST", "/mcp").json(&message("tools/list", json!({})));
+        let list = world.in_session(&world.key, &headers["mcp-session-id"], list);
+        let list = list.without("mcp-protocol-version").with("mcp-protocol-version", version);
+        let mut caller = world.connect().await;
+        caller.send(&list).await;
+        assert_eq!(caller.head().await.expect("it answers").0, 200, "{version}");
+        assert_eq!(first_data(&mut caller).await.is_empty(), says_nothing, "{version}");
+    }
+}
+
+/// What the first event of a stream says.
+async fn first_data(caller: &mut Caller) -> String {
+    loop {
+        let line = caller.line().await.expect("a stream has events");
+        if let Some(data) = line.strip_prefix("data:") {
+            return data.trim().to_owned();
+        }
+    }
 }
 
 #[tokio::test]
