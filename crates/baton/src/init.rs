@@ -1,9 +1,9 @@
 //! What `baton init` puts into a repository, so that the agent programs that are found work with
 //! Baton: planned whole, shown before it is done, marked, and taken back to the byte.
 //!
-//! Everything that is put somewhere is one piece of text in one file. The record of it says exactly
-//! which text it was, so taking it back is cutting out just that; if the text is no longer there as it
-//! was written, somebody has changed it, and it is theirs.
+//! Everything that is put somewhere is text in one file, in one place or in several. The record of it
+//! says exactly which text it was, so taking it back is cutting out just that; if it is no longer there as
+//! it was written, somebody has changed it, and it is theirs.
 
 use std::fmt;
 use std::io;
