@@ -3,7 +3,11 @@
 
 use std::io::{self, Write};
 
+use baton_store::postgres::backup;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::surroundings::Hidden;
+use crate::tokens;
 
 mod house;
 mod stage;
@@ -41,6 +45,12 @@ pub enum Failure {
     /// The temporary folder, a child or the terminal could not be used.
     #[error("the demo cannot go on: {0}")]
     Io(#[from] io::Error),
+    /// The database that is named is not to be had.
+    #[error(transparent)]
+    Database(#[from] backup::Error),
+    /// A secret could not be made.
+    #[error(transparent)]
+    Secrets(#[from] tokens::Error),
     /// The server did not come up.
     #[error("the server of the demo did not start: {said}")]
     Server {
@@ -70,11 +80,12 @@ pub enum Failure {
     Stop,
 }
 
-/// Plays the story to the end. Whatever happens, the server is stopped and its folder removed.
-pub async fn run(out: &mut (dyn Write + Send)) -> Result<End, Failure> {
+/// Plays the story to the end, in an empty database if one is named. Whatever happens, the server is
+/// stopped, its folder removed, and the database emptied again.
+pub async fn run(database: Option<Hidden>, out: &mut (dyn Write + Send)) -> Result<End, Failure> {
     // From here on a signal is ours to answer: nothing is left behind because of one.
     let mut signals = Signals::listen()?;
-    let house = House::open().await?;
+    let house = House::open(database).await?;
     let told = tokio::select! {
         told = story(&house, out) => told.map(|()| End::Told),
         () = signals.next() => Ok(End::Interrupted),

@@ -173,7 +173,7 @@ pub fn open_copy(folder: &Path, chance: Arc<dyn Chance>) -> Result<Engine, Error
 pub async fn open_copy_elsewhere(url: &str, chance: Arc<dyn Chance>) -> Result<Engine, Error> {
     let salts = Arc::clone(&chance);
     let fill = Box::new(move |bytes: &mut [u8]| salts.fill(bytes));
-    let options = postgres::Options::new(baton_domain::decide, fill);
+    let options = postgres::Options::new(baton_domain::decide, fill).even_unfinished();
     let store = PostgresStore::open(url, options).await?;
     let mut nobodys = [0; 32];
     chance.fill(&mut nobodys);

@@ -91,7 +91,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "tokens",
         ],
     ),
-    ("demo", &[]),
+    ("demo", &["chance", "surroundings", "tokens"]),
     ("init", &[]),
     (
         "bench",

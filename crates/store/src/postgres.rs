@@ -5,6 +5,7 @@
 //! (shared by everybody, kept by whoever changes them), the graph, tasks by number, pools by name,
 //! the count of births, requests by key, and last the positions by tenant.
 
+mod address;
 mod amnesty;
 mod audit;
 pub mod backup;
@@ -13,23 +14,29 @@ mod batch;
 mod bells;
 mod claims;
 mod connections;
+pub mod examine;
 mod ink;
 mod keys;
 mod lists;
 mod load;
+pub mod loan;
 mod look;
 mod migrate;
 mod open;
 mod orders;
 mod pen;
+mod readers;
 mod reads;
 mod records;
+pub mod restoring;
 mod room;
 mod runs;
 mod seam;
 mod step;
 mod sweep;
 mod time;
+mod tls;
+mod tools;
 mod trouble;
 mod trust;
 mod wire;
@@ -45,10 +52,12 @@ use baton_domain::pool::PoolName;
 use baton_domain::time::Timestamp;
 use ed25519_dalek::SigningKey;
 use tokio::task::JoinHandle;
-use tokio_postgres::Config;
 
+use address::Address;
 use bells::Bells;
 use connections::Connections;
+pub use migrate::Unfinished;
+use readers::Reader;
 use room::Projects;
 use time::DatabaseTime;
 
@@ -68,6 +77,8 @@ const BATCHES: usize = 4;
 const WRITERS: usize = BATCHES + 2;
 /// Connections that read.
 const READERS: usize = 4;
+/// Connections of one server at most: one tells other servers, one listens, one closes up.
+const CONNECTIONS_MAX: usize = WRITERS + READERS + 3;
 /// How long new work is refused after the disk was full, before it is tried again.
 const FULL_FOR_MILLIS: i64 = 1_000;
 
@@ -88,6 +99,7 @@ pub struct Options {
     /// The folder of this server, which nobody else may use as long as the store is open.
     pub place: Option<Place>,
     careless: bool,
+    even_unfinished: bool,
 }
 
 impl Options {
@@ -103,7 +115,14 @@ impl Options {
             pepper: None,
             place: None,
             careless: false,
+            even_unfinished: false,
         }
+    }
+
+    /// Opens a database whose restore is not finished, for whoever finishes it.
+    #[must_use]
+    pub fn even_unfinished(self) -> Self {
+        Self { even_unfinished: true, ..self }
     }
 
     /// Accepts a cluster that does not sync what it commits, for tests whose clusters are thrown
@@ -121,12 +140,9 @@ pub enum OpenError {
     /// The address cannot be understood. It may hold a password, so it is not repeated.
     #[error("the database address cannot be read: {0}")]
     Address(String),
-    /// It would go over a network in plain text.
-    #[error(
-        "this build speaks no TLS to a database: connect over a unix socket, a loopback address or \
-         a tunnel, or say sslmode=disable where the network itself is trusted"
-    )]
-    NoTls,
+    /// It is not, or cannot be, spoken to as safely as it should be.
+    #[error("no TLS to the database: {0}")]
+    Tls(String),
     /// Nobody answers there.
     #[error("the database cannot be reached: {0}")]
     Unreachable(String),
@@ -164,10 +180,21 @@ pub enum OpenError {
     WrongPepper,
     /// The readers' role cannot be made.
     #[error(
-        "the role baton_reader is missing and may not be made: as an administrator, run \
-         CREATE ROLE baton_reader NOLOGIN; GRANT baton_reader TO the user of baton"
+        "the role {name} is missing and may not be made: as an administrator, run \
+         CREATE ROLE {name} NOLOGIN; GRANT {name} TO the user of baton"
     )]
-    NoRole,
+    NoRole {
+        /// What it is called.
+        name: String,
+    },
+    /// A restore was killed half-way.
+    #[error("{}", match .0 {
+        Unfinished::Copy => "a copy was not brought back to its end: run `baton restore FILE` again, \
+            which clears what is there and begins anew",
+        Unfinished::Life => "the database was not given another life to the end: run \
+            `baton restore --here` again",
+    })]
+    Unfinished(Unfinished),
     /// It cannot be read.
     #[error("the database cannot be read: {0}")]
     Damaged(String),
@@ -189,7 +216,9 @@ pub struct PostgresStore {
 
 /// What everybody in here shares.
 struct Shared {
-    config: Config,
+    address: Address,
+    /// Whom reads act as.
+    reader: Reader,
     judge: Judge,
     time: Arc<DatabaseTime>,
     salts: Mutex<Salts>,
@@ -226,9 +255,10 @@ const NAMES: &str = "SELECT (SELECT number FROM meta WHERE name = 'incarnation')
 impl PostgresStore {
     /// Opens the store in a database, or makes one there.
     pub async fn open(url: &str, mut options: Options) -> Result<Self, OpenError> {
-        let config = open::config(url)?;
-        let mut conn = open::reach(&config, options.careless).await?;
-        migrate::migrate(&mut conn, &mut options.chance).await?;
+        let address = Address::read(url)?;
+        let mut conn = open::reach(&address, options.careless).await?;
+        let even_unfinished = options.even_unfinished;
+        let migrated = migrate::migrate(&mut conn, &mut options.chance, even_unfinished).await?;
         let damaged = |trouble: trouble::Trouble| OpenError::Damaged(trouble.told().to_string());
         if let Some(pepper) = &options.pepper
             && !trust::knows_pepper(&mut conn, pepper).await.map_err(damaged)?
@@ -252,9 +282,10 @@ impl PostgresStore {
             time,
             salts: Mutex::new(Salts::new(options.chance)),
             signing: options.signing,
-            writers: Connections::new(config.clone(), WRITERS),
-            readers: Connections::new(config.clone(), READERS),
-            config,
+            writers: Connections::new(address.clone(), WRITERS),
+            readers: Connections::new(address.clone(), READERS),
+            address,
+            reader: migrated.reader,
             inbox: Inbox::default(),
             gauges: Gauges::default(),
             bells: Bells::new(options.bell, u64::from_be_bytes(own)),

@@ -2,7 +2,8 @@
 //!
 //! [`Database::fresh`] is what most tests need: an empty database in a cluster that all tests of a
 //! run share, without fsync, for nobody pulls a plug there. [`Cluster`] is one of its own, with
-//! fsync, to be crashed and started again, or to be measured. Nothing listens on the network; a server runs as a user
+//! fsync, to be crashed and started again, or to be measured. Nothing listens on the network, but for a cluster that
+//! speaks TLS, which listens to this machine; a server runs as a user
 //! without rights even if the tests run as root; and nothing is left behind, even by a test that
 //! was killed.
 
@@ -15,6 +16,7 @@ mod shared;
 mod template;
 
 use std::fs::{self, Permissions};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,12 +59,15 @@ pub struct Cluster {
     home: PathBuf,
     disk: Disk,
     guardian: Guardian,
+    /// Where it listens to this machine, if it speaks TLS.
+    port: Option<u16>,
 }
 
 /// An empty database of one case's own. It goes with this, or with its cluster.
 pub struct Database {
     home: PathBuf,
     disk: Disk,
+    port: u16,
     name: String,
 }
 
@@ -73,21 +78,47 @@ impl Cluster {
     /// If there is no Postgres here, or if it does not start.
     #[must_use]
     pub fn start(disk: Disk) -> Self {
+        Self::begin(disk, None)
+    }
+
+    /// Starts a fresh one that speaks TLS over the loopback address, with a certificate and its key
+    /// as PEM.
+    ///
+    /// # Panics
+    /// If there is no Postgres here, or if it does not start.
+    #[must_use]
+    pub fn encrypted(certificate: &str, key: &str) -> Self {
+        Self::begin(Disk::Careful, Some((certificate, key)))
+    }
+
+    fn begin(disk: Disk, tls: Option<(&str, &str)>) -> Self {
         let programs = Programs::find();
         let home = place::fresh(disk);
         programs.hand_over(&home);
+        let mut options = options(&home, disk);
+        let port = tls.map(|tls| listening(&programs, &home, tls, &mut options));
         // The guardian comes first: from now on nothing is left behind, whatever happens.
-        let guardian = Guardian::watch(&programs, &home, &options(&home, disk));
+        let guardian = Guardian::watch(&programs, &home, &options);
         template::pour(&programs, &home.join("data"));
-        let mut cluster = Self { home, disk, guardian };
+        let mut cluster = Self { home, disk, guardian, port };
         cluster.resume();
         cluster
+    }
+
+    /// How Baton gets to a database of it from a host of this name, over TLS.
+    ///
+    /// # Panics
+    /// If it was started without.
+    #[must_use]
+    pub fn url_by(&self, host: &str, database: &Database, query: &str) -> String {
+        let port = self.port.expect("it was started with a certificate");
+        format!("postgres://{OWNER}@{host}:{port}/{}?{query}", database.name)
     }
 
     /// An empty database in it.
     #[must_use]
     pub fn database(&self) -> Database {
-        Database::create(&self.home, self.disk)
+        Database::create(&self.home, self.disk, self.port.unwrap_or(PORT))
     }
 
     /// Stops it as a crash does: nobody is told, nothing is flushed, the log is replayed at the next
@@ -116,10 +147,10 @@ impl Database {
     /// An empty one in the cluster that all tests share.
     #[must_use]
     pub fn fresh() -> Self {
-        Self::create(shared::home(), Disk::Careless)
+        Self::create(shared::home(), Disk::Careless, PORT)
     }
 
-    fn create(home: &Path, disk: Disk) -> Self {
+    fn create(home: &Path, disk: Disk, port: u16) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("case_{}_{number}", std::process::id());
@@ -133,15 +164,15 @@ impl Database {
             format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
             format!("CREATE DATABASE {name} OWNER {OWNER} STRATEGY {strategy}"),
         ];
-        let said = admin::say(&url(home, ADMIN, ADMIN), &statements);
+        let said = admin::say(&url(home, port, ADMIN, ADMIN), &statements);
         said.unwrap_or_else(|error| panic!("no database: {error}"));
-        Self { home: home.to_owned(), disk, name }
+        Self { home: home.to_owned(), disk, port, name }
     }
 
     /// How Baton gets to it.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.home, OWNER, &self.name)
+        url(&self.home, self.port, OWNER, &self.name)
     }
 
     /// Ends every connection to it, as an administrator does.
@@ -173,7 +204,7 @@ impl Database {
     /// # Panics
     /// If it never does.
     pub fn wait_until_up(&self) {
-        wait_for(&url(&self.home, ADMIN, &self.name));
+        wait_for(&url(&self.home, self.port, ADMIN, &self.name));
     }
 
     /// What the server said about this database so far, line by line.
@@ -195,8 +226,12 @@ impl Database {
     /// # Panics
     /// If the cluster does not answer.
     pub fn say(&self, statement: &str) -> Vec<String> {
-        let said = admin::say(&url(&self.home, ADMIN, &self.name), &[statement.to_owned()]);
-        said.unwrap_or_else(|error| panic!("{statement}: {error}"))
+        self.tries(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// The same of what may be refused, which is told.
+    pub fn tries(&self, statement: &str) -> Result<Vec<String>, String> {
+        admin::say(&url(&self.home, self.port, ADMIN, &self.name), &[statement.to_owned()])
     }
 }
 
@@ -208,7 +243,7 @@ impl Drop for Database {
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         // A cluster that is gone has taken the database along.
-        drop(admin::say(&url(&self.home, ADMIN, ADMIN), &[statement]));
+        drop(admin::say(&url(&self.home, self.port, ADMIN, ADMIN), &[statement]));
     }
 }
 
@@ -223,12 +258,36 @@ fn wait_for(url: &str) {
     panic!("nobody answers at {url}");
 }
 
-fn url(home: &Path, user: &str, database: &str) -> String {
-    format!("postgres:///{database}?host={}&user={user}", home.display())
+fn url(home: &Path, port: u16, user: &str, database: &str) -> String {
+    format!("postgres:///{database}?host={}&port={port}&user={user}", home.display())
 }
 
 fn socket(home: &Path) -> PathBuf {
     home.join(format!(".s.PGSQL.{PORT}"))
+}
+
+/// Has a server listen to this machine alone, with a certificate; tells at which port.
+fn listening(
+    programs: &Programs,
+    home: &Path,
+    (certificate, key): (&str, &str),
+    options: &mut String,
+) -> u16 {
+    for (name, text) in [("tls.crt", certificate), ("tls.key", key)] {
+        let path = home.join(name);
+        fs::write(&path, text).expect("a fresh folder is ours");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
+        programs.hand_over(&path);
+    }
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let port = free.expect("the loopback address has a free port").port();
+    let home = home.display();
+    // The last word counts: the socket bears the number of the port.
+    options.push_str(&format!(
+        " -c listen_addresses=127.0.0.1 -c port={port} -c ssl=on -c ssl_cert_file={home}/tls.crt \
+         -c ssl_key_file={home}/tls.key"
+    ));
+    port
 }
 
 /// What the server is started with. The folder is its runner's alone, and so is the socket in it.

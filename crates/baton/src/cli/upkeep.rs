@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use baton_domain::text::{Reason, Text};
 use baton_store::chain::{Audit, SigningKey};
+use baton_store::postgres::backup::Error;
 use baton_store::sqlite::backup::{self, Restoring};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
@@ -57,7 +58,14 @@ pub(super) fn commands() -> Vec<Command> {
                 "All keys are revoked: the copy does not know which were revoked after it was \
                  made. The next `baton serve` makes a new one for you.",
             )
-            .arg(file("The copy"))
+            .arg(file("The copy").required(false).required_unless_present("here"))
+            .arg(
+                Arg::new("here")
+                    .long("here")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with("file")
+                    .help("What is there came back or was copied by other means: give it another life"),
+            )
             .arg(
                 Arg::new("keep-keys")
                     .long("keep-keys")
@@ -158,8 +166,18 @@ pub(super) async fn dispatch(
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {
-            let told = demo::run(&mut session.streams.out).await;
-            told.map(|end| end.exit()).map_err(|error| broke(&error))
+            let database = session.around.database_url.clone();
+            match demo::run(database, &mut session.streams.out).await {
+                Ok(end) => Ok(end.exit()),
+                Err(demo::Failure::Database(Error::NotEmpty)) => Err(Problem::new(
+                    "name_taken",
+                    "a demo plays in an empty database, and BATON_DATABASE_URL names another",
+                )
+                .next("env -u BATON_DATABASE_URL baton demo")
+                .into()),
+                Err(demo::Failure::Database(error)) => Err(elsewhere::refused(&error)),
+                Err(error) => Err(broke(&error)),
+            }
         }
         "bench" => measure(session, asked).await,
         _ => Ok(super::USAGE),
@@ -259,13 +277,16 @@ const RESTORED: &str = "the database is a restored copy, and it is not known who
 
 async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
-    let file = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    let file = asked.get_one::<PathBuf>("file");
     if let Some(named) = session.around.database() {
         let keep_keys = asked.get_flag("keep-keys");
+        let file = file.map(PathBuf::as_path);
         return elsewhere::restore(session, &named, &folder, file, keep_keys).await;
     }
+    // What is there is a copy like any other, and comes back in its own place.
+    let file = file.cloned().unwrap_or_else(|| folder.join("baton.db"));
     let mut chance: baton_store::sqlite::Chance = Box::new(|bytes| SystemChance.fill(bytes));
-    let begun = Restoring::begin(file, &folder, &mut chance, trusted(&folder)?.as_ref());
+    let begun = Restoring::begin(&file, &folder, &mut chance, trusted(&folder)?.as_ref());
     let begun = begun.map_err(|error| refused(&error))?;
     let revoked = match asked.get_flag("keep-keys") {
         true => None,

@@ -149,15 +149,16 @@ impl Error {
             },
             Self::Home(home::Error::Database(error)) => match error {
                 postgres::OpenError::Address(_)
-                | postgres::OpenError::NoTls
+                | postgres::OpenError::Tls(_)
                 | postgres::OpenError::Password
                 | postgres::OpenError::NoDatabase
-                | postgres::OpenError::NoRole => USAGE,
+                | postgres::OpenError::NoRole { .. } => USAGE,
                 postgres::OpenError::Unreachable(_) | postgres::OpenError::Standby => BUSY,
                 postgres::OpenError::TooOld(_)
                 | postgres::OpenError::Careless(_)
                 | postgres::OpenError::Encoding(_)
                 | postgres::OpenError::NotBaton
+                | postgres::OpenError::Unfinished(_)
                 | postgres::OpenError::Newer { .. }
                 | postgres::OpenError::WrongPepper
                 | postgres::OpenError::Damaged(_)

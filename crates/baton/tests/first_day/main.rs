@@ -8,6 +8,7 @@ mod shell;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use baton_testkit::postgres::{Cluster, Disk};
 use expect_test::expect_file;
 
 use shell::Shell;
@@ -17,6 +18,33 @@ fn check(name: &str) {
     let script = std::fs::read_to_string(&path).expect("the transcript is there");
     let told = Shell::new().play(&script);
     expect_file![path].assert_eq(&told);
+}
+
+/// The same day on Postgres, where nothing may read otherwise.
+fn check_on_postgres(cluster: &Cluster, name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/first_day").join(name);
+    let script = std::fs::read_to_string(&path).expect("the transcript is there");
+    let database = cluster.database();
+    let told = Shell::on(&[(&database.url(), "postgres:///work")]).play(&script);
+    pretty_equal(name, &shared(&script), &shared(&told));
+}
+
+/// Without what an examination finds in one of the two alone: a file of the folder, and the database.
+fn shared(text: &str) -> Vec<&str> {
+    let is_shared = |line: &&str| {
+        !line.contains("/seal.key is yours alone") && !line.starts_with("ok  postgres  ")
+    };
+    text.lines().filter(is_shared).collect()
+}
+
+fn pretty_equal(name: &str, expected: &[&str], told: &[&str]) {
+    let differs = expected.iter().zip(told).position(|(expected, told)| expected != told);
+    if let Some(at) = differs {
+        let from = at.saturating_sub(5);
+        let part = |lines: &[&str]| lines[from..lines.len().min(at + 5)].join("\n");
+        panic!("{name}: expected\n{}\n\non Postgres\n{}", part(expected), part(told));
+    }
+    assert_eq!(expected.len(), told.len(), "{name} ends at another place");
 }
 
 #[test]
@@ -55,17 +83,57 @@ fn a_repository_is_set_up_and_left_as_it_was_reviewed() {
 }
 
 #[test]
+fn a_first_day_reads_the_same_on_postgres() {
+    let cluster = Cluster::start(Disk::Careful);
+    for name in
+        ["starting.txt", "working.txt", "waiting.txt", "keys.txt", "mistakes.txt", "repository.txt"]
+    {
+        check_on_postgres(&cluster, name);
+    }
+}
+
+#[test]
+fn the_house_is_kept_on_postgres_as_it_was_reviewed() {
+    let cluster = Cluster::start(Disk::Careful);
+    let (work, restored) = (cluster.database(), cluster.database());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/first_day/upkeep_postgres.txt");
+    let script = std::fs::read_to_string(&path).expect("the transcript is there");
+    let databases =
+        [(&*work.url(), "postgres:///work"), (&*restored.url(), "postgres:///restored")];
+    let told = Shell::on(&databases).play(&script);
+    expect_file![path].assert_eq(&told);
+}
+
+#[test]
 fn help_reads_as_it_was_reviewed() {
     check("help.txt");
 }
 
 #[test]
 fn the_demo_tells_its_story_and_leaves_nothing_behind() {
+    check_demo(None);
+}
+
+#[test]
+fn the_demo_tells_its_story_on_postgres_and_leaves_nothing_behind() {
+    let cluster = Cluster::start(Disk::Careful);
+    let database = cluster.database();
+    check_demo(Some(&database.url()));
+    let left = database.say(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
+         UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+         UNION ALL SELECT rolname FROM pg_roles WHERE rolname = current_database() || '_reader'",
+    );
+    assert_eq!(left, Vec::<String>::new(), "something was left behind");
+}
+
+fn check_demo(database_url: Option<&str>) {
     let folder = tempfile::tempdir().expect("there is room");
     let output = Command::new(env!("CARGO_BIN_EXE_baton"))
         .arg("demo")
         .env_clear()
         .env("TMPDIR", folder.path())
+        .envs(database_url.map(|url| ("BATON_DATABASE_URL", url)))
         .stdin(Stdio::null())
         .output()
         .expect("the program is there");

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 use crate::plain;
 
+/// Digits of the place of a server.
+const PLACE_DIGITS: usize = 8;
+
 /// Somebody's home, environment and server.
 pub struct Shell {
     home: TempDir,
@@ -33,6 +36,16 @@ impl Shell {
     pub fn new() -> Self {
         let home = tempfile::Builder::new().prefix("day").tempdir().expect("there is room");
         Self { home, environment: BTreeMap::new(), server: None, veils: vec![] }
+    }
+
+    /// The same with data in the first of these databases; each has a name that it is shown by.
+    pub fn on(databases: &[(&str, &str)]) -> Self {
+        let mut shell = Self::new();
+        shell.veils =
+            databases.iter().map(|(url, name)| ((*url).to_owned(), (*name).to_owned())).collect();
+        let first = databases.first().map(|(url, _)| ("BATON_DATABASE_URL".to_owned(), *url));
+        shell.environment.extend(first.map(|(name, url)| (name, url.to_owned())));
+        shell
     }
 
     /// Types every line of the script that begins with `$`, and tells what came of it. Lines that
@@ -149,7 +162,7 @@ impl Shell {
         let home = self.home.path().display().to_string();
         let folder =
             self.home.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let shown = text.replace(&home, "~").replace(&folder, "folder-01");
+        let shown = without_place(text).replace(&home, "~").replace(&folder, "folder-01");
         self.veils.iter().fold(shown, |text, (real, shown)| text.replace(real, shown))
     }
 
@@ -158,6 +171,18 @@ impl Shell {
         let typed = typed.replace("~/", &format!("{home}/"));
         self.veils.iter().fold(typed, |text, (real, shown)| text.replace(shown, real))
     }
+}
+
+/// Where many servers share a database, the key of this user bears the digest of the server's place.
+fn without_place(text: &str) -> String {
+    let mut pieces = text.split("local-");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let place = piece.bytes().take_while(u8::is_ascii_hexdigit).count();
+        shown.push_str(if place == PLACE_DIGITS { "local" } else { "local-" });
+        shown.push_str(if place == PLACE_DIGITS { &piece[place..] } else { piece });
+    }
+    shown
 }
 
 /// Ids of keys are chance, and so is the order of their list; names are not.

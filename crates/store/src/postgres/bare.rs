@@ -5,9 +5,9 @@
 use std::fmt::Display;
 
 use baton_domain::ids::TenantId;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
-use super::open;
+use super::address::Address;
 
 /// One claim and one completion, each a transaction of its own and one round trip.
 pub const ONE_BY_ONE: &str = "\
@@ -110,8 +110,8 @@ fn failed(error: impl Display) -> Failed {
 impl Bare {
     /// Connects.
     pub async fn open(url: &str) -> Result<Self, Failed> {
-        let config = open::config(url).map_err(failed)?;
-        let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+        let address = Address::read(url).map_err(failed)?;
+        let (client, connection) = address.connect().await.map_err(failed)?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::warn!(%error, "the yardstick lost its connection");

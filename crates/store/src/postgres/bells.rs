@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use baton_domain::ids::TenantId;
 use tokio::sync::Notify;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 
 use super::Shared;
 use super::connections::connect;
-use super::open::is_pooled;
 use super::trouble::{Trouble, deepest};
 use super::wire::params;
 use crate::rows::nat;
@@ -96,7 +95,7 @@ pub(super) async fn tell(shared: Arc<Shared>) {
             std::mem::take(&mut *bells.outbox.lock().unwrap_or_else(PoisonError::into_inner));
         for notice in notices(bells.own, &told) {
             if conn.is_none() {
-                conn = connect(&shared.config).await.ok();
+                conn = connect(&shared.address).await.ok();
             }
             let Some(there) = &mut conn else { break };
             if let Err(trouble) = there.query(NOTIFY, params![notice]).await {
@@ -135,16 +134,16 @@ fn read_notice(own: u64, notice: &str) -> Vec<(TenantId, bool)> {
 /// Listens to other servers, for as long as the store is open. Where a pooler forbids it, positions
 /// are all there is to go by.
 pub(super) async fn listen(shared: Arc<Shared>) {
-    while !is_pooled(&shared.config) {
-        if let Err(why) = hear(&shared, &shared.config).await {
+    while !shared.address.pooled {
+        if let Err(why) = hear(&shared).await {
             tracing::debug!(why, "nobody listens to other servers for a moment");
         }
         tokio::time::sleep(AGAIN_AFTER).await;
     }
 }
 
-async fn hear(shared: &Shared, config: &Config) -> Result<(), String> {
-    let connected = config.connect(NoTls).await;
+async fn hear(shared: &Shared) -> Result<(), String> {
+    let connected = shared.address.connect().await;
     let (client, mut connection) = connected.map_err(|error| deepest(&error))?;
     let (said, mut heard) = tokio::sync::mpsc::channel(64);
     let driven = tokio::spawn(async move {

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Config, NoTls};
 
-use super::open::is_pooled;
+use super::address::Address;
 use super::trouble::{Trouble, deepest};
 use super::wire::Conn;
 
@@ -21,7 +20,7 @@ const WAITING_MAX: usize = 1_024;
 
 /// Connections that are lent out one by one.
 pub(super) struct Connections {
-    config: Config,
+    address: Address,
     /// Where connections are driven: whoever asks may be on another runtime, and gone sooner.
     home: Handle,
     idle: Mutex<Vec<Conn>>,
@@ -39,9 +38,9 @@ pub(super) struct Lent<'a> {
 }
 
 impl Connections {
-    pub(super) fn new(config: Config, count_max: usize) -> Self {
+    pub(super) fn new(address: Address, count_max: usize) -> Self {
         let (permits, home) = (Arc::new(Semaphore::new(count_max)), Handle::current());
-        Self { config, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
+        Self { address, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
     }
 
     /// Lends a connection, a new one if none is idle.
@@ -66,8 +65,8 @@ impl Connections {
     }
 
     async fn connect(&self) -> Result<Conn, Trouble> {
-        let config = self.config.clone();
-        let connecting = self.home.spawn(async move { connect(&config).await });
+        let address = self.address.clone();
+        let connecting = self.home.spawn(async move { connect(&address).await });
         connecting.await.unwrap_or_else(|_| Err(Trouble::Lost("the store is closed".into())))
     }
 
@@ -129,8 +128,8 @@ impl Drop for Lent<'_> {
 }
 
 /// Makes a connection and drives it for as long as it lives.
-pub(super) async fn connect(config: &Config) -> Result<Conn, Trouble> {
-    let connecting = tokio::time::timeout(CONNECT_WITHIN, config.connect(NoTls));
+pub(super) async fn connect(address: &Address) -> Result<Conn, Trouble> {
+    let connecting = tokio::time::timeout(CONNECT_WITHIN, address.connect());
     let Ok(connected) = connecting.await else {
         return Err(Trouble::Lost("no answer within five seconds".into()));
     };
@@ -140,5 +139,5 @@ pub(super) async fn connect(config: &Config) -> Result<Conn, Trouble> {
             tracing::warn!(error = deepest(&error), "a connection to the database ended");
         }
     });
-    Ok(Conn::new(client, is_pooled(config)))
+    Ok(Conn::new(client, address.pooled))
 }

@@ -20,7 +20,7 @@ use crate::rows::{int, nat, parse};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// Whoever reads for a tenant sees nobody else's rows, whatever is asked.
-const AS_TENANT: &str = "SELECT set_config('role', 'baton_reader', true),
+const AS_TENANT: &str = "SELECT set_config('role', $2, true),
     set_config('baton.tenant', $1, true), set_config('statement_timeout', '30s', true),
     set_config('idle_in_transaction_session_timeout', '30s', true)";
 /// What belongs to nobody in particular: tenants, keys by their ids, figures.
@@ -55,7 +55,7 @@ impl Shared {
         };
         let mut flush = Flush::default();
         flush.add(BEGIN, vec![]);
-        flush.add(AS_TENANT, params![tenant.to_string()]);
+        flush.add(AS_TENANT, params![tenant.to_string(), self.reader.name.clone()]);
         let at = flush.add(TENANT, params![tenant]);
         let (lent, rows) = self.begin_reading(flush, at).await?;
         let place = rows.first().map(|row| (nat(row.get(0)), nat(row.get(1))));

@@ -44,10 +44,11 @@ impl Pooler {
         let programs = Programs::find();
         let home = fresh(Disk::Careless);
         let settings = format!(
-            "[databases]\n* = host={} port={PORT}\n[pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\n\
+            "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\n\
              unix_socket_dir = {}\nauth_type = trust\nauth_file = {}/users\npool_mode = transaction\n\
              default_pool_size = {SHARED}\nmax_client_conn = 400\nlogfile = {}/log\n",
             database.home.display(),
+            database.port,
             home.display(),
             home.display(),
             home.display()
@@ -62,14 +63,20 @@ impl Pooler {
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let guardian = shell.spawn().expect("every machine has a shell");
         let pooler = Self { home, name: database.name.clone(), guardian };
-        super::wait_for(&super::url(&pooler.home, OWNER, &pooler.name));
+        super::wait_for(&super::url(&pooler.home, PORT, OWNER, &pooler.name));
         pooler
     }
 
     /// How Baton gets to the database through it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}&pooler=transaction", super::url(&self.home, OWNER, &self.name))
+        format!("{}&pooler=transaction", self.url_unsaid())
+    }
+
+    /// The same, from somebody who does not know of the pooler.
+    #[must_use]
+    pub fn url_unsaid(&self) -> String {
+        super::url(&self.home, PORT, OWNER, &self.name)
     }
 }
 

@@ -25,7 +25,7 @@ fn a_database_goes_with_its_case() {
     let (home, name) = (database.home.clone(), database.name.clone());
     drop(database);
     let there = format!("SELECT 1 FROM pg_database WHERE datname = '{name}'");
-    let found = admin::say(&url(&home, super::ADMIN, super::ADMIN), &[there]);
+    let found = admin::say(&url(&home, super::PORT, super::ADMIN, super::ADMIN), &[there]);
     assert_eq!(found.expect("it answers"), Vec::<String>::new());
 }
 

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use baton_domain::time::Timestamp;
 use baton_store::PepperDigest;
+use baton_store::postgres::examine::Condition;
 use baton_store::sqlite::OpenError;
 use baton_store::sqlite::backup;
 
@@ -26,6 +27,8 @@ pub(super) struct Facts {
     pub(super) network: Option<&'static str>,
     pub(super) read_only: bool,
     pub(super) database: Database,
+    /// What a database elsewhere is like.
+    pub(super) condition: Option<Condition>,
     pub(super) database_changed_at: Option<Timestamp>,
     pub(super) socket_folder: Thing,
     pub(super) secrets: Vec<Thing>,
@@ -143,6 +146,7 @@ impl Facts {
             read_only: backup::is_read_only(folder),
             network: backup::network(folder).ok().flatten(),
             database,
+            condition: None,
             database_changed_at: changed_at(&folder.join("baton.db")),
             socket_folder: Thing::at(socket.parent().unwrap_or(Path::new("."))),
             secrets,

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::elsewhere;
 use super::facts::{Database, Facts, Pepper, Server, State, Thing, Trouble, quoted};
 use crate::shape::When;
 
 /// A clock before this is not set: 2026-01-01.
 const CLOCK_MIN_MS: i64 = 1_767_225_600_000;
 /// How far a clock may be behind what it has already shown.
-const BEHIND_MAX_MS: i64 = 60_000;
+pub(super) const BEHIND_MAX_MS: i64 = 60_000;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,15 +46,19 @@ impl Finding {
     }
 }
 
-fn good(about: &'static str, what: impl Into<String>) -> Finding {
+pub(super) fn good(about: &'static str, what: impl Into<String>) -> Finding {
     Finding { level: Level::Good, about, what: what.into(), fix: None }
 }
 
-fn odd(about: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+pub(super) fn odd(about: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { level: Level::Odd, about, what: what.into(), fix: Some(fix.into()) }
 }
 
-fn wrong(about: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+pub(super) fn wrong(
+    about: &'static str,
+    what: impl Into<String>,
+    fix: impl Into<String>,
+) -> Finding {
     Finding { level: Level::Wrong, ..odd(about, what, fix) }
 }
 
@@ -76,6 +81,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         findings.push(private("secret", secret, false));
     }
     findings.extend(of_pepper(facts));
+    findings.extend(elsewhere::judge(facts));
     if facts.socket_folder.state != State::Absent {
         findings.push(private("socket", &facts.socket_folder, true));
     }
@@ -244,7 +250,7 @@ fn start(facts: &Facts) -> String {
 }
 
 /// How to stop the server and start it anew.
-fn restart(facts: &Facts) -> String {
+pub(super) fn restart(facts: &Facts) -> String {
     match facts.told.pid {
         Some(pid) => format!("kill -TERM {pid}; sleep 3; {}", facts.serve),
         None => start(facts),

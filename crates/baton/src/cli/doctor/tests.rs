@@ -1,5 +1,7 @@
 //! Every finding, injected alone into a machine on which all is well.
 
+mod elsewhere;
+
 use std::path::{Path, PathBuf};
 
 use baton_domain::time::Timestamp;
@@ -25,6 +27,7 @@ fn well() -> Facts {
         network: None,
         read_only: false,
         database: Database::Sound { version: 1, incarnation: 0x5f },
+        condition: None,
         database_changed_at: Some(NOON),
         socket_folder: thing("/d/run", 0o700, true),
         secrets: vec![thing("/d/pepper", 0o600, false)],

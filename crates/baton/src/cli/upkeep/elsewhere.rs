@@ -1,11 +1,13 @@
 //! Copies and walks of a database elsewhere.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::chain::{Audit, SigningKey};
 use baton_store::postgres::OpenError;
 use baton_store::postgres::backup::{self, Error};
+use baton_store::postgres::restoring::Restoring;
 use serde_json::json;
 
 use crate::chance::{Chance as _, SystemChance};
@@ -33,11 +35,16 @@ fn trusted(named: &Database, folder: &Path) -> Result<Option<[u8; 32]>, Failure>
     Ok(Some(SigningKey::from_bytes(&secrets.sealing()).verifying_key().to_bytes()))
 }
 
-fn refused(error: &Error) -> Failure {
+pub(super) fn refused(error: &Error) -> Failure {
     let problem = |code: &str| Problem::new(code, error.to_string());
     match error {
         Error::Exists(_) => problem("name_taken"),
         Error::NotEmpty => problem("name_taken").next("createdb another_name"),
+        Error::NotACopy(_) => problem("malformed").next("baton backup FILE"),
+        Error::InUse => problem("in_use").next("stop every `baton serve`, then run this again"),
+        Error::Busy => problem("in_use").next("the same command, a little later"),
+        Error::Io(_, error) if error.kind() == ErrorKind::NotFound => problem("not_found"),
+        Error::Open(error @ OpenError::Unfinished(_)) => problem("in_use").next(error.fix()),
         Error::Open(OpenError::NotBaton) => problem("not_found").next("baton doctor"),
         Error::NoTool(_) => problem("internal").next("apt install postgresql-client"),
         Error::Open(_) | Error::Tool(..) | Error::Damaged(_) | Error::Io(..) => {
@@ -62,20 +69,31 @@ pub(super) async fn verify(named: &Database, folder: &Path) -> Result<(Audit, bo
     Ok((audit.map_err(|error| refused(&error))?, trusted.is_some()))
 }
 
-/// Brings a copy back into a database without anything in it.
+/// Brings a copy back into a database without anything in it, or gives the one that is there another
+/// life.
 pub(super) async fn restore(
     session: &mut Session<'_>,
     named: &Database,
     folder: &Path,
-    file: &Path,
+    file: Option<&Path>,
     keep_keys: bool,
 ) -> Result<u8, Failure> {
     let trusted = trusted(named, folder)?;
     let mut chance: baton_store::Chance = Box::new(|bytes| SystemChance.fill(bytes));
     let url = named.url.reveal();
-    let restored = backup::restore(file, url, &mut chance, trusted.as_ref()).await;
-    let restored = restored.map_err(|error| refused(&error))?;
-    let revoked = if keep_keys { None } else { Some(revoke_all(url).await?) };
+    let begun = match file {
+        Some(file) => Restoring::begin(file, url, &mut chance, trusted.as_ref()).await,
+        None => Restoring::begin_here(url, &mut chance, trusted.as_ref()).await,
+    };
+    let begun = begun.map_err(|error| refused(&error))?;
+    let revoked = match revoke_all(url, keep_keys).await {
+        Ok(revoked) => revoked,
+        Err(failure) => {
+            begun.give_up().await.map_err(|error| refused(&error))?;
+            return Err(failure);
+        }
+    };
+    let restored = begun.finish().await.map_err(|error| refused(&error))?;
     let incarnation = format!("{:x}", restored.incarnation);
     let body = json!({
         "incarnation": incarnation, "keys_revoked": revoked,
@@ -86,18 +104,23 @@ pub(super) async fn restore(
         None => "Keys are those of that day, also those that were revoked later.\n".to_owned(),
     };
     let text = format!(
-        "The database holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
+        "The database {} life {incarnation}: {} entries and {} seals hold.\n\
          Claim tokens and cursors from before are dead.\n{keys}next: baton serve\n",
-        restored.audit.entries, restored.audit.seals
+        if file.is_some() { "holds the copy as" } else { "begins" },
+        restored.audit.entries,
+        restored.audit.seals
     );
     tell(session, &body, &text);
     Ok(0)
 }
 
 /// Revokes every key of a copy that came back, before any server opens it.
-async fn revoke_all(url: &str) -> Result<usize, Failure> {
+async fn revoke_all(url: &str, keep_keys: bool) -> Result<Option<usize>, Failure> {
+    if keep_keys {
+        return Ok(None);
+    }
     let chance = Arc::new(SystemChance);
     let engine = home::open_copy_elsewhere(url, chance.clone()).await;
     let engine = Arc::new(engine.map_err(|error| broke(&error))?);
-    revoke(&Arc::new(Identity::new(engine, chance, operations::scopes()))).await
+    revoke(&Arc::new(Identity::new(engine, chance, operations::scopes()))).await.map(Some)
 }
