@@ -6,6 +6,7 @@ mod closing;
 mod doors;
 mod ending;
 mod halves;
+mod holding;
 mod mcp;
 mod more;
 mod often;
