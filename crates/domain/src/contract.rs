@@ -210,28 +210,42 @@ fn unique<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<LineId, Term>, 
     from.deserialize_map(Lines)
 }
 
-/// Whether a path has not been named before.
-fn check_once<'a>(
+/// Whether a path has not been named before, nor one that some disks take for it: not all of them
+/// tell large letters from small ones.
+fn check_once(
     field: impl ToString,
-    path: &'a Line,
-    seen: &mut BTreeSet<&'a str>,
+    path: &Line,
+    seen: &mut BTreeSet<String>,
 ) -> Result<(), Refusal> {
-    if seen.insert(path.as_str()) {
+    if seen.insert(path.as_str().to_lowercase()) {
         return Ok(());
     }
-    let rule = format!("names `{path}`, which is named already");
+    let rule = format!("names `{path}`, which is named already, perhaps in other letters");
     Err(Refusal::Invalid { field: field.to_string(), rule })
 }
 
-/// A path that cannot leave its root however it is joined to it.
+/// A path that cannot leave its root however it is joined to it, and that means one file on every
+/// disk.
 fn check_path(field: impl ToString, path: &Line) -> Result<(), Refusal> {
     let text = path.as_str();
+    let is_name = |part: &str| {
+        // Some disks drop dots and blanks at the end, so that two names are one file.
+        !matches!(part, "" | "." | "..") && !part.ends_with(['.', ' ']) && part.len() <= 255
+    };
     let inside = !text.contains('\\')
-        && text.chars().all(|c| !c.is_control())
-        && text.split('/').all(|part| !matches!(part, "" | "." | "..") && part.len() <= 255);
+        && text.chars().all(|c| !c.is_control() && !is_loose(c))
+        && text.split('/').all(is_name);
     if inside {
         return Ok(());
     }
-    let rule = "must be a relative path without empty, `.` or `..` parts and without backslashes";
+    let rule = "must be a relative path without empty, `.` or `..` parts, without backslashes, \
+                without a dot or a blank at the end of a part, and with letters and their marks \
+                as one character";
     Err(Refusal::Invalid { field: field.to_string(), rule: rule.into() })
+}
+
+/// Whether a character is part of a letter that can also be written as one: marks of Latin, Greek
+/// and Cyrillic, parts of Korean syllables, voicing in Japanese. Some disks take both for one name.
+fn is_loose(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{1100}'..='\u{11ff}' | '\u{3099}' | '\u{309a}')
 }

@@ -5,20 +5,38 @@ use serde_json::{Value, json};
 
 use crate::examples::{example, example_with, table};
 use crate::ground::Fresh;
-use crate::program::{Program, ROADS};
+use crate::program::{Program, ROADS, Road};
 use crate::scene::{ADA, Scene, Who, entry, holding, title};
 use crate::stolen::holders;
 use crate::surfaces::{Said, Stand, WAYS};
 
 crate::on_every_ground![
+    embedded:
     a_blank_reason_is_refused_before_any_lease_is_looked_for,
     a_secret_in_a_reason_is_refused_and_not_repeated,
     a_path_that_could_leave_its_root_is_refused,
+    a_file_under_two_names_is_refused,
 ];
 
-/// Paths that could lead out of a folder, or to two files under one name.
-const WAYS_OUT: [&str; 12] = [
-    "..", "../a", "a/../b", "/a", "a//b", "a/./b", "./a", "a/", "a\\b", "a/..", "a\u{1}b", "C:\\a",
+/// Paths that could lead out of a folder, or to one file under two names.
+const WAYS_OUT: [&str; 17] = [
+    "..",
+    "../a",
+    "a/../b",
+    "/a",
+    "a//b",
+    "a/./b",
+    "./a",
+    "a/",
+    "a\\b",
+    "a/..",
+    "a\u{1}b",
+    "C:\\a",
+    "a.",
+    "a/b. /c",
+    "a ",
+    "e\u{301}",
+    "\u{1112}\u{1161}",
 ];
 
 /// Operations that take a reason.
@@ -82,6 +100,28 @@ async fn a_secret_in_a_reason_is_refused_and_not_repeated(fresh: Fresh) {
     assert_eq!(stand.scene.dump().await, before);
 }
 
+async fn a_file_under_two_names_is_refused(fresh: Fresh) {
+    let stand = Stand::of(Scene::new(fresh).await);
+    let before = stand.scene.dump().await;
+    let (one, other) = ("a/Report.md", "A/report.md");
+    let line = |id: &str, path: &str| json!({ "id": id, "kind": "artifact", "path": path });
+    let lines = json!([line("one", one), line("other", other)]);
+    let task = json!({ "project": "shop", "title": "twins", "contract": lines });
+    let given = |path: &str| json!({ "path": path, "digest": "a".repeat(64), "bytes": 1 });
+    let done = json!({ "run": "R-4.1", "artifacts": [given(one), given(other)] });
+    for way in WAYS {
+        for (who, what, arguments) in
+            [(ADA, "task create", &task), (holding("held"), "run complete", &done)]
+        {
+            let said = stand.ask(way, &who, entry(what), arguments, "twins").await;
+            let told = format!("{what} {way:?}: {}", said.body);
+            assert_eq!((said.granted, &said.body["code"]), (false, &json!("invalid")), "{told}");
+            assert!(said.body["detail"].as_str().is_some_and(|it| it.contains(other)), "{told}");
+        }
+    }
+    assert_eq!(stand.scene.dump().await, before);
+}
+
 async fn a_path_that_could_leave_its_root_is_refused(fresh: Fresh) {
     let stand = Stand::of(Scene::new(fresh).await);
     let before = stand.scene.dump().await;
@@ -116,7 +156,7 @@ async fn the_program_refuses_blank_reasons_and_secrets_in_them_and_keeps_neither
     let (token, key) = (house.tokens["held"].clone(), house.keys["bea"].clone());
     for entry in reasoned() {
         let asked = example_with(&house.spare, entry);
-        for road in ROADS {
+        for road in ROADS.into_iter().chain([Road::Mcp]) {
             let told = format!("{} {road:?}", title(entry));
             let blank = with_reason(&asked.arguments, "  ");
             names_the_reason(&house.ask(road, &late(asked.who), entry, &blank).await, &told);

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use crate::caller::{Ask, Caller};
 use crate::scene::{ADA, Stage, Who, entry, furnish};
 use crate::serving::{Serving, command, folder, ready, start};
-use crate::surfaces::{Said, as_text, plain, printed, said};
+use crate::surfaces::{Said, Way, as_text, as_told, plain, printed, said, tool};
 
 /// A way to ask it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,11 @@ pub enum Road {
     Socket,
     /// A command with its arguments as a person types them.
     Typed,
+    /// A tool over MCP, or REST for what is none.
+    Mcp,
 }
 
-/// Every way.
+/// Every way that shows all there is: over MCP no secret is shown.
 pub const ROADS: [Road; 3] = [Road::Tcp, Road::Socket, Road::Typed];
 
 /// Names of tenants and requests that no two share.
@@ -142,6 +144,14 @@ impl House<'_> {
                 let socket = UnixStream::connect(serving.text("socket")).await;
                 let mut caller = Caller::new(socket.expect("it listens"));
                 said(&caller.ask(&ask.with("host", "localhost")).await)
+            }
+            Road::Mcp if !Way::Mcp.offers(entry) => {
+                Box::pin(self.ask(Road::Tcp, who, entry, arguments)).await
+            }
+            Road::Mcp => {
+                let host = serving.text("url").replace("http://", "");
+                let ask = self.signed(who, tool(entry, arguments, &request)).with("host", &host);
+                as_told(&serving.connect().await.ask(&ask).await)
             }
             Road::Typed => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));

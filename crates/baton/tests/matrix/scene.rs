@@ -34,6 +34,26 @@ pub struct Who {
     pub token: Option<&'static str>,
 }
 
+/// Under what a request is made: the key by which it is known again, and the version of the task that
+/// it is for, if it names one.
+#[derive(Clone, Copy, Debug)]
+pub struct Under<'a> {
+    pub request: &'a str,
+    pub version: Option<u64>,
+}
+
+impl<'a> From<&'a str> for Under<'a> {
+    fn from(request: &'a str) -> Self {
+        Self { request, version: None }
+    }
+}
+
+impl<'a> From<&'a String> for Under<'a> {
+    fn from(request: &'a String) -> Self {
+        request.as_str().into()
+    }
+}
+
 /// A person with every scope.
 pub const ADA: Who = Who { key: "ada", token: None };
 /// An agent with every scope.
@@ -111,8 +131,9 @@ impl Scene {
         who: &Who,
         entry: &Entry,
         arguments: Value,
-        request: &str,
+        under: impl Into<Under<'_>>,
     ) -> Result<Reply, Problem> {
+        let Under { request, version: if_match } = under.into();
         let identity = Arc::clone(&self.world.identity);
         let caller = identity.authenticate(&self.keys[who.key]).await.expect("the key is good");
         let keyring = self.world.engine.keyring();
@@ -120,7 +141,7 @@ impl Scene {
         let pass = who.token.map(verify).transpose();
         let pass = pass.map_err(|_| Problem::from(Refusal::LeaseLost))?;
         let request_key = Some(Text::new("key", request).expect("a text"));
-        let envelope = Envelope { request_key, pass, ..Envelope::default() };
+        let envelope = Envelope { request_key, if_match, pass, ..Envelope::default() };
         let origin = Text::new("origin", "test").expect("a text");
         let call = Call::new(identity, caller, envelope, origin, (&entry.about, &arguments));
         entry.perform(arguments, Arc::new(call)).await
@@ -153,7 +174,7 @@ impl Stage for Scene {
 
 /// Puts the scene into a place that has callers and nothing else.
 pub async fn furnish(place: &mut impl Stage) {
-    do_all(place, PROJECTS).await;
+    carry_out(place, PROJECTS).await;
     for (title, more) in TASKS {
         let mut task = json!({ "project": "shop", "title": title, "stage": "coding" });
         let more: Value = serde_json::from_str(more).expect("it is JSON");
@@ -166,10 +187,11 @@ pub async fn furnish(place: &mut impl Stage) {
         let claimed = place.done(&BEA, "run claim", json!({ "task": task })).await;
         place.keep(name, claimed["claim_token"].as_str().expect("it is shown once").to_owned());
     }
-    do_all(place, STEPS).await;
+    carry_out(place, STEPS).await;
 }
 
-async fn do_all(place: &impl Stage, steps: &[(Who, &str, &str)]) {
+/// Does one after another, each of which is granted.
+pub async fn carry_out(place: &impl Stage, steps: &[(Who, &str, &str)]) {
     for (who, what, arguments) in steps {
         let arguments = serde_json::from_str(arguments).expect("it is JSON");
         place.done(who, what, arguments).await;

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 
 use crate::caller::{Answer, Ask, Caller};
-use crate::scene::{Scene, Who};
+use crate::scene::{Scene, Under, Who};
 use crate::serving::folder;
 
 /// What was said to a request: granted or not, and the body.
@@ -83,31 +83,30 @@ impl Stand {
         who: &Who,
         entry: &'static Entry,
         arguments: &Value,
-        request: &str,
+        under: impl Into<Under<'_>>,
     ) -> Said {
+        let under = under.into();
         match way {
-            Way::Table => self.at_the_table(who, entry, arguments, request).await,
+            Way::Table => self.at_the_table(who, entry, arguments, under).await,
             Way::Tcp => {
-                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                let ask = self.scene.signed(who, plain_under(entry, arguments, under));
                 said(&self.scene.world.ask(&ask).await)
             }
             Way::Socket => {
-                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                let ask = self.scene.signed(who, plain_under(entry, arguments, under));
                 let ask = ask.without("host").with("host", "localhost");
                 let path = self.folder.path().join("s");
                 let mut caller = Caller::new(UnixStream::connect(path).await.expect("it listens"));
                 said(&caller.ask(&ask).await)
             }
-            Way::Cli => self.typed(who, entry, arguments, request).await,
+            Way::Cli => self.typed(who, entry, arguments, under).await,
             Way::Mcp if !way.offers(entry) => {
-                let ask = self.scene.signed(who, plain(entry, arguments, request));
+                let ask = self.scene.signed(who, plain_under(entry, arguments, under));
                 said(&self.scene.world.ask(&ask).await)
             }
             Way::Mcp => {
-                let ask = self.scene.signed(who, tool(entry, arguments, request));
-                let result = self.scene.world.ask(&ask).await.json()["result"].take();
-                let granted = result["isError"] == false;
-                way.told(entry, &Said { granted, body: result["structuredContent"].clone() })
+                let ask = self.scene.signed(who, tool(entry, arguments, under.request));
+                way.told(entry, &as_told(&self.scene.world.ask(&ask).await))
             }
         }
     }
@@ -117,9 +116,9 @@ impl Stand {
         who: &Who,
         entry: &'static Entry,
         arguments: &Value,
-        request: &str,
+        under: Under<'_>,
     ) -> Said {
-        match self.scene.perform(who, entry, arguments.clone(), request).await {
+        match self.scene.perform(who, entry, arguments.clone(), under).await {
             Ok(mut reply) => {
                 for (name, secret) in reply.secrets {
                     reply.body[name] = secret.into();
@@ -135,7 +134,7 @@ impl Stand {
         who: &Who,
         entry: &'static Entry,
         arguments: &Value,
-        request: &str,
+        under: Under<'_>,
     ) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args([entry.about.noun, entry.about.verb, "--json"]);
@@ -143,7 +142,10 @@ impl Stand {
             command.args(["--input", "-"]);
         }
         if entry.about.changes() {
-            command.args(["--idempotency-key", request]);
+            command.args(["--idempotency-key", under.request]);
+        }
+        if let Some(version) = under.version {
+            command.args(["--if-match", &version.to_string()]);
         }
         command.env_clear().env("BATON_HOME", self.folder.path().join("home"));
         command.env("BATON_URL", format!("http://{}", self.scene.world.address));
@@ -182,6 +184,12 @@ pub fn printed(output: &Output) -> Said {
     Said { granted, body: problem }
 }
 
+/// What a tool said.
+pub fn as_told(answer: &Answer) -> Said {
+    let result = answer.json()["result"].take();
+    Said { granted: result["isError"] == false, body: result["structuredContent"].clone() }
+}
+
 pub fn said(answer: &Answer) -> Said {
     Said { granted: answer.status < 300, body: answer.json() }
 }
@@ -195,6 +203,15 @@ impl Scene {
             Some(token) => ask.with("baton-claim-token", &self.tokens[token]),
             None => ask,
         }
+    }
+}
+
+/// The same for the version that is named, if one is.
+fn plain_under(entry: &Entry, arguments: &Value, under: Under<'_>) -> Ask {
+    let ask = plain(entry, arguments, under.request);
+    match under.version {
+        Some(version) => ask.with("if-match", &format!("\"{version}\"")),
+        None => ask,
     }
 }
 
@@ -218,7 +235,7 @@ pub fn plain(entry: &Entry, arguments: &Value, request: &str) -> Ask {
 }
 
 /// The request as a call of a tool, of nobody and for no host.
-fn tool(entry: &Entry, arguments: &Value, request: &str) -> Ask {
+pub fn tool(entry: &Entry, arguments: &Value, request: &str) -> Ask {
     let (version, name) = ("2026-07-28", entry.about.name());
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version,

@@ -95,7 +95,7 @@ fn strangers(shape: &Shape) -> Vec<Value> {
 }
 
 /// A value that a shape has nothing against.
-fn right(shape: &Shape) -> Value {
+pub fn right(shape: &Shape) -> Value {
     match shape {
         Shape::Text { form: Some(form), .. } => json!(form.example),
         Shape::Text { .. } => json!("text"),

@@ -7,6 +7,7 @@ mod doors;
 mod ending;
 mod escapes;
 mod halves;
+mod holding;
 mod mcp;
 mod more;
 mod often;

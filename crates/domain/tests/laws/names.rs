@@ -151,13 +151,28 @@ fn with_path(path: &str) -> (Result<(), Refusal>, Result<(), Refusal>) {
 /// Edge case 12, as far as words alone can tell.
 #[test]
 fn a_path_cannot_leave_its_root() {
-    for good in ["a", "a/b.txt", ".github/x", "a..b", "…"] {
+    for good in ["a", "a/b.txt", ".github/x", "a..b", "…", "\u{e9}", "a b/ c", "...a", "\u{d55c}"]
+    {
         assert_eq!(with_path(good), (Ok(()), Ok(())), "{good}");
     }
     let long = "a".repeat(256);
-    for bad in ["/etc/passwd", "..", "a/../b", "./a", "a//b", "a/", "a\\b", "a\nb", &long] {
+    let names = ["/etc/passwd", "..", "a/../b", "./a", "a//b", "a/", "a\\b", "a\nb", &long];
+    // What some disks take for another name: one without its end, or with composed letters.
+    let ends = ["a.", "a ", "a./b", "a /b", "..."];
+    let loose = ["e\u{301}", "\u{1112}\u{1161}\u{11ab}", "\u{304b}\u{3099}"];
+    for bad in names.into_iter().chain(ends).chain(loose) {
         let (contract, submission) = with_path(bad);
         assert!(contract.is_err() && submission.is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn two_paths_that_differ_in_case_alone_are_one() {
+    let artifact = |path: &str| Artifact { path: text(path), digest: digest(), bytes: 1 };
+    for (one, other) in [("readme", "README"), ("a/B", "A/b"), ("\u{c4}", "\u{e4}"), ("a", "a")] {
+        let artifacts = vec![artifact(one), artifact(other)];
+        let submission = Submission { artifacts, ..Submission::default() };
+        assert!(submission.check().is_err(), "{one} {other}");
     }
 }
 
