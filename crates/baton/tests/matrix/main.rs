@@ -16,6 +16,7 @@ mod poison;
 mod program;
 mod races;
 mod raw;
+mod repeated;
 mod scene;
 mod stolen;
 mod surfaces;

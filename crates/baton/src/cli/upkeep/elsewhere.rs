@@ -18,7 +18,7 @@ use crate::surroundings::Database;
 use crate::tokens::Secrets;
 
 use super::super::Session;
-use super::{broke, revoke, tell};
+use super::{broke, revoke, tell, whole};
 
 /// The key that seals are checked with, if the pepper is here. Looking must not make one.
 fn trusted(named: &Database, folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
@@ -86,9 +86,9 @@ pub(super) async fn restore(
         None => "Keys are those of that day, also those that were revoked later.\n".to_owned(),
     };
     let text = format!(
-        "The database holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
+        "The database holds the copy as life {incarnation}: {}.\n\
          Claim tokens and cursors from before are dead.\n{keys}next: baton serve\n",
-        restored.audit.entries, restored.audit.seals
+        whole(&restored.audit)
     );
     tell(session, &body, &text);
     Ok(0)
