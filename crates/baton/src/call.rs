@@ -220,6 +220,15 @@ impl Call {
         Ok(before == Some(request.fingerprint))
     }
 
+    /// A refusal that says whether what was asked for has happened. What was committed stays so, even
+    /// if the answer to it could not be put together; and so does what the same request did before,
+    /// whatever stands in its way by now.
+    pub async fn certain(&self, problem: Problem) -> Result<Problem, Problem> {
+        let happened =
+            self.has_committed() || (!problem.is_of_the_store() && self.is_repeated().await?);
+        Ok(if happened { problem.after_all() } else { problem })
+    }
+
     /// How far the events of the caller's tenant are.
     pub async fn as_of(&self) -> Result<Cursor, Problem> {
         Ok(self.cursor(self.engine.head(&self.caller.tenant).await?))

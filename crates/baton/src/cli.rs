@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use baton_store::clock::SystemClock;
 use baton_store::{Clock as _, Error};
 use clap::ArgMatches;
+use clap::error::ErrorKind;
 use serde_json::Value;
 
 use crate::aliases::{self, Alias};
 use crate::client::{Asked, Failure};
 use crate::operation::Entry;
 use crate::operations;
-use crate::problem::Problem;
+use crate::problem::{DESCRIBED, Problem};
 use crate::server::command as server;
 use crate::surroundings::Surroundings;
 
@@ -28,6 +29,7 @@ mod setup;
 mod status;
 mod tree;
 mod upkeep;
+mod wait;
 
 pub use crate::aliases::aliases;
 
@@ -90,14 +92,18 @@ async fn serve(arguments: &[OsString], around: &Surroundings) -> ExitCode {
         Ok(matches) => {
             let (_, asked) = matches.subcommand().expect("the first word is its name");
             if let Some(name) = around.not_for_this_server() {
-                eprintln!("baton: {name} goes with BATON_DATABASE_URL: set both, or unset it");
-                return ExitCode::from(USAGE);
+                let detail = format!("{name} goes with BATON_DATABASE_URL: set both, or none");
+                let problem = Problem::new("malformed", detail).next(format!("unset {name}"));
+                return ExitCode::from(report(&problem.into(), false, &mut std::io::stderr()));
             }
             server::run(asked, around).await
         }
         Err(error) => {
-            drop(error.print());
-            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+            let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+            let mut streams = Streams { out: &mut out, err: &mut err };
+            // Its own `--json` is about what it says once it is ready.
+            let plain = Surroundings { output: None, ..around.clone() };
+            ExitCode::from(unparsed(&error, &arguments[..2], &plain, &mut streams))
         }
     }
 }
@@ -142,10 +148,15 @@ pub(crate) async fn run_in<'a>(
 
 /// Says why there is no answer, and what to exit with.
 fn report(failure: &Failure, json: bool, err: &mut dyn Write) -> u8 {
+    let mut body = failure.body.clone();
     let text = if json {
-        render::json(&serde_json::json!({ "error": failure.body }))
+        render::json(&serde_json::json!({ "error": body }))
     } else {
-        render::failure(&failure.body)
+        // Nothing that people type is described for programs alone.
+        if body["next"][0] == DESCRIBED {
+            body["next"][0] = "baton --help".into();
+        }
+        render::failure(&body)
     };
     drop(err.write_all(text.as_bytes()));
     failure.exit
@@ -164,18 +175,29 @@ fn unparsed(
         return 0;
     }
     let asks_json = |argument: &OsString| argument == "--json" || argument == "--jsonl";
-    if arguments.iter().any(asks_json) || matches!(around.output.as_deref(), Some("json" | "jsonl"))
-    {
-        // What is missing stands in lines of its own, up to the first empty one.
-        let lines: Vec<_> =
-            text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-        let detail = lines.join(" ");
-        let detail = detail.trim_start_matches("error: ");
-        let problem = Problem::new("malformed", detail).next("baton --help");
-        return report(&problem.into(), true, streams.err);
+    let json = arguments.iter().any(asks_json)
+        || matches!(around.output.as_deref(), Some("json" | "jsonl"));
+    let half = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if half && !json {
+        // Whoever typed half of a command is shown the other half.
+        drop(streams.err.write_all(render::clean::lines(&text).as_bytes()));
+        return USAGE;
     }
-    drop(streams.err.write_all(render::clean::lines(&text).as_bytes()));
-    USAGE
+    let detail = if half { "a command is missing".to_owned() } else { mistake(&text) };
+    let next = format!("{} --help", tree::path_of(arguments));
+    report(&Problem::new("malformed", detail).next(next).into(), json, streams.err)
+}
+
+/// What was wrong, in one line: what clap says up to the first empty line, and what it guesses was
+/// meant.
+fn mistake(text: &str) -> String {
+    let lines = || text.lines().map(str::trim);
+    let what: Vec<_> = lines().take_while(|line| !line.is_empty()).collect();
+    let mut detail = what.join(" ").trim_start_matches("error: ").to_owned();
+    for tip in lines().filter_map(|line| line.strip_prefix("tip: ")) {
+        detail.push_str(&format!("; {tip}"));
+    }
+    detail
 }
 
 impl Session<'_> {
@@ -198,7 +220,7 @@ impl Session<'_> {
             report(&problem.into(), true, self.streams.err);
             return exit;
         }
-        drop(writeln!(self.streams.err, "baton: {why}"));
+        drop(writeln!(self.streams.err, "error: {why}"));
         if let Some(next) = next {
             let hint = "what was asked may have happened";
             drop(writeln!(self.streams.err, "  why: {hint}\n  next: {next}"));
@@ -218,6 +240,9 @@ impl Session<'_> {
         {
             return self.everyday(alias, entry, inner).await;
         }
+        if name == wait::NAME {
+            return wait::run(self, inner).await;
+        }
         upkeep::dispatch(self, name, inner).await
     }
 
@@ -229,14 +254,14 @@ impl Session<'_> {
     ) -> Result<u8, Failure> {
         // `show` tells by the number what is meant: a task, or one of its runs.
         let named = matches.try_get_one::<String>("task").ok().flatten();
-        let names_run = named.is_some_and(|id| id.starts_with("R-") || id == "mine");
+        let run = named.map(|id| arguments::spelled("R-", id));
+        let run = run.filter(|id| id.starts_with("R-") || id == "mine");
         if alias.name == "show"
-            && names_run
-            && let (Some(run), Some(id)) = (operations::find("run", "show"), named)
+            && let (Some(show), Some(id)) = (operations::find("run", "show"), run)
         {
             let mut arguments = serde_json::Map::new();
-            arguments.insert("run".to_owned(), id.as_str().into());
-            return self.send(run, arguments, run.about.columns).await;
+            arguments.insert("run".to_owned(), id.into());
+            return self.send(show, arguments, show.about.columns).await;
         }
         let columns = if alias.columns.is_empty() { entry.about.columns } else { alias.columns };
         self.perform(entry, matches, columns, alias.fixed).await
@@ -250,14 +275,16 @@ impl Session<'_> {
         fixed: &[(&'static str, &'static str)],
     ) -> Result<u8, Failure> {
         let asked = matches.try_get_one::<String>("@input").ok().flatten();
-        let input = arguments::input(asked, self.globals.no_input)?;
+        let input = arguments::input(asked, self.globals.no_input);
+        let input = input.map_err(|failure| self.for_people(failure, entry))?;
         let around = arguments::Around {
             project: self.globals.project.as_deref(),
             usual_project: self.around.project.as_deref(),
             has_token: self.around.claim_token.is_some(),
             fixed,
         };
-        let arguments = arguments::arguments(entry, matches, &around, input)?;
+        let arguments = arguments::arguments(entry, matches, &around, input);
+        let arguments = arguments.map_err(|failure| self.for_people(failure, entry))?;
         self.send(entry, arguments, columns).await
     }
 
@@ -291,8 +318,17 @@ impl Session<'_> {
             // People are told by name what is not there; programs get the answer as it is.
             let for_people = self.globals.output == Output::Text && failure.code() == "not_found";
             let named = for_people.then(|| Problem::missing(&named)).flatten();
-            named.map_or(failure, Failure::from)
+            self.for_people(named.map_or(failure, Failure::from), entry)
         })
+    }
+
+    /// Whoever types a command reads its help, not the description for programs.
+    fn for_people(&self, mut failure: Failure, entry: &Entry) -> Failure {
+        if self.globals.output == Output::Text && failure.body["next"][0] == DESCRIBED {
+            let help = format!("baton {} {} --help", entry.about.noun, entry.about.verb);
+            failure.body["next"] = serde_json::json!([help]);
+        }
+        failure
     }
 
     fn print(&mut self, body: &Value, entry: &Entry, columns: &[&str]) {

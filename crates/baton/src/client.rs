@@ -195,9 +195,12 @@ impl Client {
                 }
                 // Nothing was sent; unless an earlier try was, nothing can have happened.
                 Err(Lost::Before(why)) if unsure.is_none() && refused.is_none() => {
-                    return Err(self.unreachable(&why));
+                    return Err(self.unreachable(&why, "baton doctor"));
                 }
-                Err(Lost::Before(_)) => Duration::ZERO,
+                Err(Lost::Nobody) if unsure.is_none() && refused.is_none() => {
+                    return Err(self.nobody());
+                }
+                Err(Lost::Before(_) | Lost::Nobody) => Duration::ZERO,
                 Err(Lost::After(why)) => {
                     unsure = Some(unknown(asked, &why));
                     Duration::ZERO
@@ -207,7 +210,8 @@ impl Client {
                 tokio::time::sleep(self.pause(tries, wait)).await;
             }
         }
-        Err(unsure.or(refused).unwrap_or_else(|| self.unreachable("it was asked too often")))
+        let often = || self.unreachable("it was asked too often", "baton doctor");
+        Err(unsure.or(refused).unwrap_or_else(often))
     }
 
     /// How long to wait: longer each time, at least what the server asked for, and never as long as
@@ -220,9 +224,21 @@ impl Client {
         longest / 2 + longest * u32::from(byte[0]) / 512
     }
 
-    fn unreachable(&self, why: &str) -> Failure {
+    fn unreachable(&self, why: &str, next: &str) -> Failure {
         let detail = format!("no server answers at {}: {why}", self.address);
-        Problem::new("unreachable", detail).into()
+        Problem::new("unreachable", detail).next(next).into()
+    }
+
+    /// What does not run on this machine can be started here; elsewhere somebody else must look.
+    fn nobody(&self) -> Failure {
+        match self.address.is_local() {
+            true => self.unreachable("nothing listens there", "baton serve"),
+            false => {
+                let why = "nothing listens there, on another machine: is the address right, and does \
+                           the server run?";
+                self.unreachable(why, "baton doctor")
+            }
+        }
     }
 }
 

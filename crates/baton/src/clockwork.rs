@@ -23,13 +23,21 @@ const COUNT_MAX: usize = 1_000;
 /// Sweeps of one tick: enough to catch up after an outage, few enough to look at the clock again.
 const SWEEPS_MAX: usize = 16;
 
-/// Lets time pass until told to stop. A failed tick, or one that panicked, is tried again.
-pub async fn run(engine: Arc<Engine>, mut shutdown: watch::Receiver<bool>) {
+/// Lets time pass until told to stop. A failed tick, or one that panicked, is tried again. Every
+/// turn that reached the store is counted for whoever watches.
+pub async fn run(
+    engine: Arc<Engine>,
+    mut shutdown: watch::Receiver<bool>,
+    turns: watch::Sender<u64>,
+) {
     let mut failures = 0;
     loop {
         let engine = Arc::clone(&engine);
         // A task of its own, so that a panic in it ends the tick and not the clockwork.
         let ticked = tokio::spawn(async move { tick(&engine).await }.in_current_span()).await;
+        if ticked.as_ref().is_ok_and(reached_the_store) {
+            turns.send_modify(|turns| *turns += 1);
+        }
         let pause = match ticked {
             Ok(Ok(swept)) => {
                 failures = 0;
@@ -51,6 +59,25 @@ pub async fn run(engine: Arc<Engine>, mut shutdown: watch::Receiver<bool>) {
             _ = shutdown.wait_for(|stop| *stop) => return,
             () = sleep(pause) => {}
         }
+    }
+}
+
+/// Whether a tick was answered by the store, however badly: a full disk, or a database that is away,
+/// is nothing that another server in this place would mend. One whose queue is full has not been asked.
+fn reached_the_store(ticked: &Result<Swept, Error>) -> bool {
+    match ticked {
+        Err(Error::Overloaded) => false,
+        Ok(_)
+        | Err(
+            Error::Refused(_)
+            | Error::KeyReused
+            | Error::DiskFull
+            | Error::CursorExpired { .. }
+            | Error::Stopped(_)
+            | Error::Unknown(_)
+            | Error::Read(_)
+            | Error::Internal(_),
+        ) => true,
     }
 }
 

@@ -94,12 +94,10 @@ impl Entry {
         };
         let named = arguments.clone();
         let performed = (self.perform)(arguments, Arc::clone(&call)).await;
-        // What was committed stays so, even if the answer to it could not be put together.
-        let tell = |problem: Problem| match call.has_committed() {
-            true => problem.after_all(),
-            false => problem,
+        let mut reply = match performed {
+            Ok(reply) => reply,
+            Err(problem) => return Err(call.certain(problem).await?.about(&named)),
         };
-        let mut reply = performed.map_err(|problem| tell(problem).about(&named))?;
         if redacted > 0 {
             reply.body[REDACTED] = redacted.into();
         }

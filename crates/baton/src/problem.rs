@@ -5,12 +5,12 @@ use baton_domain::Refusal;
 use baton_store::{Certainty, Error};
 use serde_json::{Value, json};
 
-use crate::shape::Violation;
+use crate::shape::{Span, Violation};
 
 mod codes;
 mod naming;
 
-pub use codes::{CODES, Code};
+pub use codes::{CODES, Code, DESCRIBED};
 
 use naming::Named;
 
@@ -61,6 +61,14 @@ impl Problem {
         Self { certainty: "happened", ..self }
     }
 
+    /// Whether only the store says so, which looks first for what became of the same request before:
+    /// the answers of claims that find nothing, which are too many to ask twice.
+    #[must_use]
+    pub fn is_of_the_store(&self) -> bool {
+        ["nothing_claimable", "pool_full", "holder_full", "paused"].contains(&self.code.word)
+            || self.certainty == "unknown"
+    }
+
     /// What the caller could do next, as a command.
     #[must_use]
     pub fn next(mut self, command: impl Into<String>) -> Self {
@@ -90,8 +98,8 @@ impl Problem {
     /// What the request was about, so that the next step can name it.
     #[must_use]
     pub fn about(mut self, arguments: &Value) -> Self {
-        if let (Some(step), true) = (self.code.next, self.next.is_empty()) {
-            self.next.push(Named::of(arguments).fill(step, &self.more));
+        if self.next.is_empty() {
+            self.next.push(Named::of(arguments).fill(self.code.next, &self.more));
         }
         self
     }
@@ -134,11 +142,9 @@ impl Problem {
         });
         let mut next = self.next.clone();
         if next.is_empty() {
-            next.extend(self.code.next.map(|step| Named::default().fill(step, &self.more)));
+            next.push(Named::default().fill(self.code.next, &self.more));
         }
-        if !next.is_empty() {
-            body["next"] = json!(next);
-        }
+        body["next"] = json!(next);
         if !self.violations.is_empty() {
             let errors = self.violations.iter();
             let errors = errors.map(|one| json!({ "field": one.field, "rule": one.rule }));
@@ -167,6 +173,9 @@ impl From<Refusal> for Problem {
             }
             Refusal::RunChanged { live: Some(live) } => problem.with("live", live.to_string()),
             Refusal::VersionChanged { version } => problem.with("version", version),
+            Refusal::TooOften { retry_after } => {
+                problem.with("retry_after", Span(retry_after).to_string())
+            }
             Refusal::Incomplete { missing } => {
                 let missing: Vec<_> = missing
                     .iter()

@@ -50,6 +50,7 @@ pub(crate) mod json;
 pub mod limits;
 mod local;
 mod misread;
+mod notify;
 mod rates;
 mod request;
 mod route;

@@ -68,6 +68,7 @@ impl Needs {
 /// Commands that are written by hand, because they ask no server or run one: how they are typed, and
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
+    ("wait", "Wait until tasks are done, need a person, or have failed"),
     ("serve", "Run the server in the foreground: see baton serve --help"),
     ("init", "Set this repository up for the agent programs that are found, after asking"),
     ("prime", "Print what an agent must know here, in at most 60 lines"),

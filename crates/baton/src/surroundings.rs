@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the program was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,12 @@ pub struct Surroundings {
     pub state: Option<PathBuf>,
     /// `PATH`: where programs are looked for.
     pub programs: Vec<PathBuf>,
+    /// `NOTIFY_SOCKET`: where whoever started a server wants to be told how it is.
+    pub notify_socket: Option<OsString>,
+    /// `WATCHDOG_USEC`: how often it wants a sign of life, in microseconds.
+    pub watchdog_usec: Option<String>,
+    /// `WATCHDOG_PID`: of which process.
+    pub watchdog_pid: Option<String>,
     /// Names that are set but are not text.
     pub unreadable: Vec<&'static str>,
 }
@@ -105,6 +112,7 @@ impl Surroundings {
         let key = text("BATON_KEY").map(Hidden);
         let claim_token = text("BATON_CLAIM_TOKEN").map(Hidden);
         let database_url = text("BATON_DATABASE_URL").map(Hidden);
+        let (watchdog_usec, watchdog_pid) = (text("WATCHDOG_USEC"), text("WATCHDOG_PID"));
         let path = |name: &str| raw(name).map(PathBuf::from);
         // A relative path there is to be ignored, by the standard that names it.
         let state = path("XDG_STATE_HOME").filter(|path| path.is_absolute());
@@ -124,8 +132,19 @@ impl Surroundings {
             programs: raw("PATH")
                 .map_or_else(Vec::new, |path| std::env::split_paths(&path).collect()),
             state: state.or_else(|| path("HOME").map(|home| home.join(".local/state"))),
+            notify_socket: raw("NOTIFY_SOCKET"),
+            watchdog_usec,
+            watchdog_pid,
             unreadable,
         }
+    }
+
+    /// How long whoever started this process waits for a sign of life of it.
+    #[must_use]
+    pub fn watchdog(&self, own: u32) -> Option<Duration> {
+        let meant = self.watchdog_pid.as_ref().is_none_or(|pid| pid.parse() == Ok(own));
+        let micros = self.watchdog_usec.as_ref().filter(|_| meant)?.parse().ok()?;
+        Some(Duration::from_micros(micros)).filter(|wait| !wait.is_zero())
     }
 
     /// The data folder: the one that was named, or the usual one.

@@ -11,6 +11,7 @@ use crate::deadline::{Armed, Deadline};
 use crate::event::{Event, Opened, Requeue, Then};
 use crate::ids::{Digest, TaskId};
 use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
     Answer, Block, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
@@ -280,6 +281,7 @@ impl Flow {
     fn on_attempt(&mut self, at: Timestamp, change: impl FnOnce(&mut Held, &Policy)) {
         if let Some(Run { state: RunState::Held(held), .. }) = &mut self.run {
             held.active_at = at;
+            held.pace.count(held.claimed_at, at);
             change(held, &self.policy);
         }
     }
@@ -301,8 +303,8 @@ impl Flow {
         if let Some(capabilities) = &patch.capabilities {
             self.capabilities = capabilities.clone();
         }
-        if let Some(policy) = patch.policy {
-            self.policy = policy;
+        if let Some(choice) = patch.policy {
+            self.policy = choice.over(self.policy);
         }
         if let Some((contract, hash)) = &patch.contract {
             self.contract = mark(contract, hash);
@@ -388,6 +390,7 @@ impl Flow {
             effects: false,
             rounds: 0,
             spent_micros: 0,
+            pace: Pace::default(),
         });
     }
 

@@ -11,7 +11,7 @@ use crate::ids::{
     Capability, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName, TaskId,
 };
 use crate::lane::Claimant;
-use crate::policy::Policy;
+use crate::policy::{Choice, Policy};
 use crate::reaction::Reaction;
 use crate::run::{Death, Mark, Why};
 use crate::task::{Ending, Hold, Kind, Priority};
@@ -198,7 +198,7 @@ pub struct Patch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<BTreeSet<Capability>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Policy>,
+    pub policy: Option<Choice>,
     /// What must be true before a run counts, with the hash of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contract: Option<(Contract, Digest)>,

@@ -3,6 +3,7 @@
 mod agent;
 mod birth;
 mod claim;
+mod edit;
 mod ending;
 mod graph;
 mod person;

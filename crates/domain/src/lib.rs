@@ -15,6 +15,7 @@ pub mod ids;
 pub mod key;
 pub mod lane;
 pub mod limits;
+pub mod pace;
 pub mod policy;
 pub mod pool;
 pub mod project;

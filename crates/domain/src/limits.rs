@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_760;
+pub const FLOW_BYTES_MAX: usize = 5_792;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -48,6 +48,9 @@ pub const POOLS_MAX: usize = 2_048;
 pub const CHECKPOINTS_MAX: u32 = 10_000;
 /// Items that the reports of one run may add up to, done and failed together.
 pub const PROGRESS_MAX: u32 = 1_000_000;
+/// Events that one attempt may make in a minute: far more than work makes, and little enough that a
+/// loop does not bury the history of its task.
+pub const EVENTS_PER_MINUTE_MAX: u16 = 10_000;
 /// Working stages of a pipeline.
 pub const STAGES_MAX: usize = 12;
 /// Live keys of one tenant: a key for every agent of a large fleet.

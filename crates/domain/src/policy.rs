@@ -33,6 +33,73 @@ pub struct Policy {
     pub budget_micros: u64,
 }
 
+/// What somebody chooses of a policy; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choice {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuations_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tries_max: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_max: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starved: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_micros: Option<u64>,
+}
+
+impl Choice {
+    /// What was chosen, over what is.
+    #[must_use]
+    pub fn over(self, is: Policy) -> Policy {
+        Policy {
+            attempts_max: self.attempts_max.unwrap_or(is.attempts_max),
+            continuations_max: self.continuations_max.unwrap_or(is.continuations_max),
+            losses_max: self.losses_max.unwrap_or(is.losses_max),
+            tries_max: self.tries_max.unwrap_or(is.tries_max),
+            backoff: self.backoff.unwrap_or(is.backoff),
+            backoff_max: self.backoff_max.unwrap_or(is.backoff_max),
+            lease: self.lease.unwrap_or(is.lease),
+            wall: self.wall.unwrap_or(is.wall),
+            input: self.input.unwrap_or(is.input),
+            starved: self.starved.unwrap_or(is.starved),
+            budget_micros: self.budget_micros.unwrap_or(is.budget_micros),
+        }
+    }
+}
+
+/// All of it is chosen.
+impl From<Policy> for Choice {
+    fn from(policy: Policy) -> Self {
+        Self {
+            attempts_max: Some(policy.attempts_max),
+            continuations_max: Some(policy.continuations_max),
+            losses_max: Some(policy.losses_max),
+            tries_max: Some(policy.tries_max),
+            backoff: Some(policy.backoff),
+            backoff_max: Some(policy.backoff_max),
+            lease: Some(policy.lease),
+            wall: Some(policy.wall),
+            input: Some(policy.input),
+            starved: Some(policy.starved),
+            budget_micros: Some(policy.budget_micros),
+        }
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {

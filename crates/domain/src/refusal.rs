@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::ids::{AttemptId, LineId, RunId, StageName, TaskId};
+use crate::limits::EVENTS_PER_MINUTE_MAX;
 use crate::task::Hold;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// Why nothing happened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -104,6 +105,12 @@ pub enum Refusal {
     /// There are as many as there may be.
     #[error("there are already {count_max} {what}, as many as there may be")]
     LimitReached { what: &'static str, count_max: usize },
+    /// The holder has said as much as it may in one minute; its end is still heard.
+    #[error(
+        "this attempt has made {} events within a minute, as many as it may",
+        EVENTS_PER_MINUTE_MAX
+    )]
+    TooOften { retry_after: Millis },
 }
 
 /// A line of a contract that is open, and why.
@@ -201,6 +208,7 @@ impl Refusal {
             Self::KeyEnded => "key_ended",
             Self::BeyondKey { .. } => "beyond_key",
             Self::LimitReached { .. } => "limit_reached",
+            Self::TooOften { .. } => "rate_limited",
         }
     }
 }

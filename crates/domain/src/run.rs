@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::SubmissionMark;
 use crate::deadline::{Armed, Deadline};
 use crate::ids::{Capability, PrincipalId, StageName, TaskId};
+use crate::pace::Pace;
 use crate::pool::Take;
 use crate::text::Code;
 use crate::time::Timestamp;
@@ -114,6 +115,8 @@ pub struct Held {
     /// Millionths of a currency unit spent so far.
     #[serde(default)]
     pub spent_micros: u64,
+    #[serde(default, skip_serializing_if = "Pace::is_fresh")]
+    pub pace: Pace,
 }
 
 /// Whether somebody watches the agent.

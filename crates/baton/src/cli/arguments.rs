@@ -9,10 +9,12 @@ use crate::client::Failure;
 use crate::operation::Entry;
 use crate::problem::Problem;
 use crate::server::{BODY_BYTES_MAX, json};
-use crate::shape::Violation;
+use crate::shape::{Shape, Violation};
 
 /// The longest `--input` that is read: what a server takes.
 const INPUT_BYTES_MAX: u64 = BODY_BYTES_MAX as u64;
+/// What ids of tasks, runs and attempts begin with.
+const KINDS: [&str; 3] = ["T-", "R-", "A-"];
 
 /// What arguments are made of besides the flags of the command itself.
 pub(super) struct Around<'a> {
@@ -55,6 +57,8 @@ pub(super) fn arguments(
             (None, None, _) => None,
         };
         if let Some(texts) = said {
+            let texts: Vec<_> = texts.iter().map(|text| as_written(&field.shape, text)).collect();
+            let texts: Vec<_> = texts.iter().map(String::as_str).collect();
             let value = field.shape.read(field.name, &texts);
             let value = value.map_err(|violation| Problem::invalid(vec![violation]))?;
             arguments.insert(field.name.to_owned(), value);
@@ -66,6 +70,43 @@ pub(super) fn arguments(
         }
     }
     Ok(arguments)
+}
+
+/// A value as it is written, from how people type it.
+fn as_written(shape: &Shape, text: &str) -> String {
+    match shape {
+        Shape::Text { form: Some(form), .. } => {
+            let kind = form.example.get(..2).filter(|kind| KINDS.contains(kind));
+            kind.map_or_else(|| text.to_owned(), |kind| spelled(kind, text))
+        }
+        Shape::List { of, .. } => as_written(of, text),
+        Shape::Text { form: None, .. }
+        | Shape::Number { .. }
+        | Shape::Flag
+        | Shape::Choice(_)
+        | Shape::Map { .. }
+        | Shape::Record(_)
+        | Shape::Tagged { .. }
+        | Shape::Json => text.to_owned(),
+    }
+}
+
+/// An id in its one spelling: `128` and `t-128` are `T-128`; `128.2` is `R-128.2` where a run is
+/// meant, and `A-128.2` where an attempt is.
+pub(super) fn spelled(kind: &str, text: &str) -> String {
+    let said = KINDS
+        .iter()
+        .find(|kind| text.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case(kind)));
+    let rest = said.map_or(text, |_| &text[2..]);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<_> = rest.split('.').collect();
+    let kind = match (said, &parts[..]) {
+        (Some(said), _) if parts.iter().all(|part| digits(part)) => *said,
+        (None, [task]) if digits(task) => "T-",
+        (None, [task, number]) if kind != "T-" && digits(task) && digits(number) => kind,
+        _ => return text.to_owned(),
+    };
+    format!("{kind}{rest}")
 }
 
 /// Whether the project follows from something else that was said, or none means all of them: a task

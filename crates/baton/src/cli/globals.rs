@@ -84,7 +84,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         value("key-file", "PATH", "A file with your key (BATON_KEY_FILE)")
             .value_parser(value_parser!(PathBuf)),
-        value("ca-file", "PATH", "The authority of the server's certificate, if not known here")
+        value("ca-file", "PATH", "Certificate of the authority that signed the server's, as PEM")
             .value_parser(value_parser!(PathBuf)),
         value("project", "PROJECT", "Which project is meant (BATON_PROJECT)").short('P'),
         value("if-match", "VERSION", "Only if the task is still at this version")

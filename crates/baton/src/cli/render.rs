@@ -95,8 +95,7 @@ fn list(body: &Value, items: &[Value], of: &Shape, columns: &[&str], cells: &Cel
         let shape = |name: &&str| of.field(name).map(|field| &field.shape);
         shown.iter().map(|name| cells.short(&item[*name], shape(name))).collect()
     };
-    let rows = items.iter().map(row).collect();
-    let mut text = table::table(head, rows);
+    let mut text = table::table(head, items.iter().map(row).collect());
     if let Some(next) = body["next"].as_str() {
         text.push_str(&format!("… there are more: --after {}\n", line(next)));
     } else if body["more"] == true {

@@ -46,13 +46,18 @@ fn started(session: &mut Session<'_>, failure: &Failure) {
         let text = render::json(&serde_json::json!({ "server": "unreachable" }));
         return session.say(&text);
     }
-    let why = line(failure.body["detail"].as_str().unwrap_or_default());
-    let text = format!(
-        "baton {}   server: not running\n  {why}\n\nnext: baton serve     start the server; leave \
-         it running\n      baton demo      watch a short story; touches nothing here\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    session.say(&text);
+    let part = |value: &Value| line(value.as_str().unwrap_or_default());
+    let (why, next) = (part(&failure.body["detail"]), part(&failure.body["next"][0]));
+    let version = env!("CARGO_PKG_VERSION");
+    // What cannot be started here is looked for.
+    let (state, next) = match next.as_str() {
+        "baton serve" => ("not running", "baton serve     start the server; leave it running"),
+        _ => ("cannot be reached", "baton doctor    look for what is wrong"),
+    };
+    session.say(&format!(
+        "baton {version}   server: {state}\n  {why}\n\nnext: {next}\n      \
+         baton demo      watch a short story; touches nothing here\n",
+    ));
 }
 
 /// The tasks under two headings, and what to do about them.

@@ -1,5 +1,7 @@
 //! The command tree, built from the table of operations: a noun, then a verb, then its arguments.
 
+use std::ffi::OsString;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
@@ -9,7 +11,7 @@ use crate::operations;
 use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
-use super::{setup, upkeep};
+use super::{setup, upkeep, wait};
 
 /// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
 const VERBS_SHOWN_MAX: usize = 7;
@@ -55,8 +57,22 @@ pub(super) fn tree() -> Command {
             None => root.subcommand(command),
         };
     }
+    let root = root.subcommand(wait::command());
     let root = setup::commands().into_iter().fold(root, Command::subcommand);
     upkeep::commands().into_iter().fold(root, Command::subcommand)
+}
+
+/// The command that was typed, as far as there is one.
+pub(super) fn path_of(arguments: &[OsString]) -> String {
+    let root = tree();
+    let (mut command, mut path) = (&root, vec!["baton"]);
+    for word in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
+        if let Some(inner) = command.find_subcommand(word) {
+            path.push(inner.get_name());
+            command = inner;
+        }
+    }
+    path.join(" ")
 }
 
 /// The nouns of the table, each once.

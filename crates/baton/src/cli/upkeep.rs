@@ -264,9 +264,9 @@ async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
     let shown = to.display().to_string();
     let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
     let text = format!(
-        "{shown} is a whole copy: {} entries and {} seals hold.\nThe pepper and seal.key are not \
-         in it: keep copies of them apart.\n",
-        audit.entries, audit.seals
+        "{shown} is a whole copy: {}.\nThe pepper and seal.key are not in it: keep copies of them \
+         apart.\n",
+        whole(&audit)
     );
     tell(session, &body, &text);
     Ok(0)
@@ -300,11 +300,10 @@ async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
         "entries": restored.audit.entries, "seals": restored.audit.seals, "aside": aside,
     });
     let mut text = format!(
-        "{} holds the copy as life {incarnation}: {} entries and {} seals hold.\n\
+        "{} holds the copy as life {incarnation}: {}.\n\
          Claim tokens and cursors from before are dead.\n",
         folder.display(),
-        restored.audit.entries,
-        restored.audit.seals
+        whole(&restored.audit)
     );
     text.push_str(&match revoked {
         Some(count) => format!(
@@ -362,7 +361,7 @@ fn verdict(audit: &Audit, signed: bool) -> (Value, String) {
                 "tenant": fault.tenant, "position": fault.position, "what": fault.what,
             });
             let text = format!(
-                "wrong: {}, in tenant {} at position {}\n{} entries before it hold.\n\
+                "wrong: {}, in tenant {} at position {}\nEntries before it that hold: {}\n\
                  next: keep the folder as it is, and compare it with a copy (baton restore FILE \
                  --data ELSEWHERE)\n",
                 fault.what, fault.tenant, fault.position, audit.entries
@@ -372,14 +371,22 @@ fn verdict(audit: &Audit, signed: bool) -> (Value, String) {
         None => {
             let unsigned = "Seals were not checked: there is no seal.key here.\n";
             let text = format!(
-                "History is whole: {} entries and {} seals hold.\n{}",
-                audit.entries,
-                audit.seals,
+                "History is whole: {}.\n{}",
+                whole(audit),
                 if signed { "" } else { unsigned }
             );
             (body(Value::Null), text)
         }
     }
+}
+
+/// How much of a history holds.
+fn whole(audit: &Audit) -> String {
+    let word = |count, one, many| if count == 1 { one } else { many };
+    let Audit { entries, seals, .. } = audit;
+    let (of_entries, of_seals) =
+        (word(*entries, "entry", "entries"), word(*seals, "seal", "seals"));
+    format!("{entries} {of_entries} and {seals} {of_seals} hold")
 }
 
 /// Prints what was done, in the form that was asked for.

@@ -33,6 +33,8 @@ pub(super) struct Answer {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Lost {
+    /// Nothing listens there, so nothing was sent.
+    Nobody,
     /// Nothing was sent.
     Before(String),
     /// The request may have been read.
@@ -72,11 +74,9 @@ impl Client {
     /// Sends a request once.
     pub(super) async fn exchange(&self, asked: &Asked) -> Result<Answer, Lost> {
         let request = self.request(asked)?;
-        let before = |error: std::io::Error| {
-            let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-            let why = error.to_string();
-            let nobody = nobody.contains(&error.kind()).then(|| "nothing listens there".to_owned());
-            Lost::Before(nobody.unwrap_or(why))
+        let before = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Lost::Nobody,
+            _ => Lost::Before(error.to_string()),
         };
         let late = |_| Lost::Before("it does not accept a connection".to_owned());
         let silent = || Lost::Before("it does not shake hands".to_owned());

@@ -239,6 +239,18 @@ async fn nothing_there_and_nothing_of_ours_are_told_apart() {
 }
 
 #[test]
+fn a_server_on_another_machine_cannot_be_started_here() {
+    for (url, next) in
+        [("http://127.0.0.1:7117", "baton serve"), ("https://baton.example", "baton doctor")]
+    {
+        let address = Address::of_url(url).expect("it is an address");
+        let failure = Client { address, ..client(Path::new("s")) }.nobody();
+        assert_eq!((failure.exit, failure.code()), (6, "unreachable"));
+        assert_eq!(failure.body["next"], json!([next]), "{url}");
+    }
+}
+
+#[test]
 fn arguments_go_into_the_path_the_query_and_the_body() {
     let asked = |noun: &str, verb: &str, arguments: Value| {
         let entry = operations::find(noun, verb).expect("it is in the table");

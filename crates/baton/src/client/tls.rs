@@ -83,6 +83,10 @@ fn wrong_file(path: &Path, why: &str) -> Lost {
     Lost::Before(format!("--ca-file {} cannot be used: {why}", path.display()))
 }
 
+/// What the verifier calls a certificate of an authority that a server shows as its own. It is of a
+/// crate that we do not name, so it is known by its word.
+const OF_AN_AUTHORITY: &str = "CaUsedAsEndEntity";
+
 /// Why a handshake failed, for whoever can do something about it.
 fn why(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -94,14 +98,17 @@ fn why(error: &io::Error) -> String {
         Some(_) | None => return format!("the handshake failed: {error}"),
     };
     let told = if matches!(wrong, Wrong::UnknownIssuer) {
-        "its certificate is of nobody that is trusted here: if it should be, say --ca-file FILE or \
-         set SSL_CERT_FILE"
+        "its certificate is of nobody that is trusted here: if it should be, name the certificate of \
+         the authority that signed it, as PEM, by --ca-file FILE or SSL_CERT_FILE"
     } else if matches!(wrong, Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) {
         "its certificate is for another name"
     } else if matches!(wrong, Wrong::Expired | Wrong::ExpiredContext { .. }) {
         "its certificate has expired"
     } else if matches!(wrong, Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) {
         "its certificate is not valid yet: one of the two clocks is wrong"
+    } else if matches!(wrong, Wrong::Other(_)) && wrong.to_string().contains(OF_AN_AUTHORITY) {
+        "it shows the certificate of an authority (CA:TRUE) as its own: it needs one of its own, \
+         signed by that authority, and --ca-file FILE names the authority's"
     } else {
         return format!("its certificate is not good: {wrong}");
     };

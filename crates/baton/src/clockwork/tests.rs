@@ -15,15 +15,21 @@ use crate::engine::tests::world::{World, tenant};
 struct Running {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+    turns: watch::Receiver<u64>,
 }
 
 fn start(world: &World) -> Running {
     let (stop, stopped) = watch::channel(false);
-    let task = tokio::spawn(run(Arc::clone(&world.engine), stopped));
-    Running { stop, task }
+    let (turned, turns) = watch::channel(0);
+    let task = tokio::spawn(run(Arc::clone(&world.engine), stopped, turned));
+    Running { stop, task, turns }
 }
 
 impl Running {
+    fn turns(&self) -> u64 {
+        *self.turns.borrow()
+    }
+
     async fn stop(self) {
         self.stop.send_replace(true);
         self.task.await.expect("it ends by itself");
@@ -141,9 +147,11 @@ async fn a_store_that_panics_does_not_end_the_clockwork() {
     let running = start(&world);
     pass(&world, Duration::from_millis(500)).await;
     world.flaws.panic(true);
+    let turns = running.turns();
     for _ in 0..4 {
         pass(&world, Duration::from_millis(500)).await;
     }
+    assert_eq!(running.turns(), turns, "a turn that broke is none");
     world.flaws.panic(false);
     world.clock.advance(Millis::seconds(10));
     for _ in 0..4 {
@@ -159,7 +167,10 @@ async fn a_store_that_hangs_is_seen_from_outside() {
     let running = start(&world);
     pass(&world, Duration::from_millis(500)).await;
     world.flaws.hang(true);
+    let turns = running.turns();
+    assert!(turns > 0, "it turned");
     pass(&world, Duration::from_secs(6)).await;
+    assert_eq!(running.turns(), turns, "whoever watches the turns sees it, too");
     world.flaws.hang(false);
     let health = world.engine.health().await;
     assert!(!health.green);

@@ -1,9 +1,13 @@
 //! Receipts: what was found of the lines of a contract.
 
 use baton_domain::event::Event;
-use baton_domain::ids::{LineId, TaskId};
-use baton_store::read::{About, Happened, PAGE_MAX};
+use baton_domain::ids::{LineId, RunId, TaskId};
+use baton_domain::limits::LINEAGE_MAX;
+use baton_domain::task::Flow;
+use baton_store::Entry;
+use baton_store::read::{About, Happened, PAGE_MAX, RunNow};
 
+use super::heard::Heard;
 use super::history::PAGES_MAX;
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
@@ -83,7 +87,10 @@ impl Operation for Show {
 
     async fn perform(self, call: &Call) -> Result<Answered<ReceiptView>, Problem> {
         let (row, as_of) = call.told(self.task).await?;
-        // The last one is what is asked for, so the walk goes back from the end.
+        if let Some(last) = last_known(call, &row.flow, &self.line).await? {
+            return Ok(Answered::read(last, as_of));
+        }
+        // What a later check of the same run left out is found by a walk back from the end.
         let mut end = row.flow.version + 1;
         for _ in 0..PAGES_MAX {
             let from = end.saturating_sub(PAGE_MAX as u64);
@@ -100,6 +107,42 @@ impl Operation for Show {
     }
 }
 
+/// The last receipt of a line among those of the last check of each run: every run knows where that
+/// is, so nothing is searched.
+async fn last_known(
+    call: &Call,
+    flow: &Flow,
+    line: &LineId,
+) -> Result<Option<ReceiptView>, Problem> {
+    let mut versions = vec![];
+    for number in (1..=flow.runs).rev().take(usize::from(LINEAGE_MAX) + 1) {
+        let live = flow.run.as_ref().filter(|run| run.number == number);
+        let verified = match live {
+            Some(run) => run.trail.verified,
+            None => match call.run(RunId { task: flow.id, number }).await?.row.run {
+                RunNow::Live(run, _) => run.trail.verified,
+                RunNow::Finished(run) => run.trail.verified,
+            },
+        };
+        versions.extend(verified);
+    }
+    let found = Heard::at(call, flow.id, versions).await?;
+    Ok(found.last(|entry, _| of_entry(flow.id, entry, Some(line)).pop()))
+}
+
+/// The receipts in an entry.
+fn of_entry(task: TaskId, entry: &Entry, line: Option<&LineId>) -> Vec<ReceiptView> {
+    let (About::Task(_, version), Happened::ToTask(events)) = (entry.about, &entry.happened) else {
+        return vec![];
+    };
+    let receipts = events.iter().filter_map(|event| {
+        let Event::Verified { receipts, .. } = event else { return None };
+        Some(receipts)
+    });
+    let wanted = receipts.flatten().filter(|one| line.is_none_or(|line| one.line == *line));
+    wanted.map(|one| ReceiptView::of(task, version, one)).collect()
+}
+
 /// The receipts in a page of entries, and the version to go on from.
 async fn page(
     call: &Call,
@@ -108,17 +151,6 @@ async fn page(
     from: u64,
 ) -> Result<(Vec<ReceiptView>, Option<u64>), Problem> {
     let list = call.engine().entries_of(&call.caller().tenant, task, from, PAGE_MAX).await?;
-    let mut found = vec![];
-    for entry in &list.rows {
-        let (About::Task(_, version), Happened::ToTask(events)) = (entry.about, &entry.happened)
-        else {
-            continue;
-        };
-        for event in events {
-            let Event::Verified { receipts, .. } = event else { continue };
-            let wanted = receipts.iter().filter(|one| line.is_none_or(|line| one.line == *line));
-            found.extend(wanted.map(|one| ReceiptView::of(task, version, one)));
-        }
-    }
+    let found = list.rows.iter().flat_map(|entry| of_entry(task, entry, line)).collect();
     Ok((found, list.next))
 }

@@ -168,7 +168,7 @@ impl Create {
             assignee: self.assignee,
             capabilities: self.capabilities.unwrap_or_default(),
             key: self.key,
-            policy: self.policy.map_or_else(Policy::default, |own| own.over(Policy::default())),
+            policy: self.policy.map_or_else(Policy::default, PolicyView::policy),
             contract,
             draft: self.draft.unwrap_or(false),
             needs_approval: self.needs_approval.unwrap_or(false),

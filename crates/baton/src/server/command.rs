@@ -20,6 +20,7 @@ use crate::surroundings::{Surroundings, key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
 use super::limits::connections_max;
+use super::notify::Notifier;
 use super::signals::Signals;
 use super::start::{DISK, Error, Wish};
 use super::tls::Tls;
@@ -123,8 +124,9 @@ fn rates() -> [Arg; 3] {
 pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
     let given = matches.get_one::<PathBuf>("data").cloned().or_else(|| around.folder());
     let Some(folder) = given else {
-        eprintln!("baton: which data folder? Say --data DIR, or set BATON_HOME");
-        return ExitCode::from(2);
+        let error = Error::NoFolder;
+        eprint!("{}", error.told());
+        return ExitCode::from(error.exit());
     };
     let listen = matches.get_one::<SocketAddr>("listen").copied();
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
@@ -146,16 +148,16 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
         json: matches.get_flag("json"),
         fixtures: matches.get_flag("conformance-fixtures"),
     };
-    match serve(&wish).await {
+    match serve(&wish, Arc::new(Notifier::of(around))).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("baton: {error}");
+            eprint!("{}", error.told());
             ExitCode::from(error.exit())
         }
     }
 }
 
-async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
+async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     wish.check()?;
     // Whatever is made from here on is for us alone.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
@@ -177,17 +179,12 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
-    let (rates, behind_proxy) = (wish.rates, wish.behind_proxy);
-    let limits = Limits {
-        rates,
-        behind_proxy,
-        connections_max: connections_max(),
-        fixtures: wish.fixtures,
-        ..Limits::default()
-    };
-    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
+    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits(wish));
     let (stop, stopped) = watch::channel(false);
-    let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped));
+    let (turned, turns) = watch::channel(0);
+    let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped, turned));
+    let living = Arc::clone(&starter);
+    let living = tokio::spawn(async move { living.live(turns).await });
     let noting = tokio::spawn(note_uses(Arc::clone(&identity)));
     let accepting = [
         match &tls {
@@ -197,7 +194,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
         tokio::spawn(Arc::clone(&server).accept_unix(unix)),
     ];
     let gone = home::is_gone(&wish.folder);
-    say_ready(wish, address, &path, &key_file);
+    starter.ready(&say_ready(wish, address, &path, &key_file));
     tokio::select! {
         () = signals.stop(tls.as_deref()) => {}
         why = server.store_stopped() => give_up(&format!("the store has stopped: {why}")),
@@ -207,6 +204,7 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
         )),
     }
     tracing::info!("stopping");
+    starter.stopping();
     let way_out = async {
         let all = server.drain().await;
         stop.send_replace(true);
@@ -214,7 +212,8 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
             drop(task.await);
         }
         noting.abort();
-        drop((noting.await, time.await));
+        // Whoever waits for a sign of life gets it until time stops passing here.
+        drop((noting.await, time.await, living.await));
         all
     };
     let all = tokio::select! {
@@ -224,6 +223,17 @@ async fn serve(wish: &Wish) -> Result<ExitCode, Error> {
     };
     drop((server, bound, identity));
     Ok(close(engine, all).await)
+}
+
+/// The bounds that it serves under.
+fn limits(wish: &Wish) -> Limits {
+    Limits {
+        rates: wish.rates,
+        behind_proxy: wish.behind_proxy,
+        connections_max: connections_max(),
+        fixtures: wish.fixtures,
+        ..Limits::default()
+    }
 }
 
 /// Ends at once. Nothing can be finished any more; what was answered is on disk, and the socket is
@@ -274,7 +284,8 @@ async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
     ExitCode::from(CUT_SHORT)
 }
 
-fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) {
+/// Says that it is ready, and answers where.
+fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) -> String {
     let scheme = if wish.tls.is_some() { "https" } else { "http" };
     // Beyond this machine a certificate is for a name; what a proxy is called is not known here.
     let beyond = wish.tls.is_some() && !address.ip().is_loopback();
@@ -286,11 +297,12 @@ fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) {
     if wish.json {
         let socket = json!(socket.display().to_string());
         let key_file = json!(key_file.display().to_string());
-        let url = json!(url);
+        let quoted = json!(url);
         // Written by hand so that what is waited for stands first.
-        println!(r#"{{"ready":true,"url":{url},"socket":{socket},"key_file":{key_file}}}"#);
-        return;
+        println!(r#"{{"ready":true,"url":{quoted},"socket":{socket},"key_file":{key_file}}}"#);
+        return url;
     }
     println!("baton serves at {url} and at {}", socket.display());
     println!("the key of this user is in {}", key_file.display());
+    url
 }

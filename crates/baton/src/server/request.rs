@@ -162,13 +162,17 @@ impl Answering<'_> {
             Map::new()
         };
         let arguments = arguments::merge(entry, path, self.head.uri.query(), given)?;
-        let asking = Asking {
+        let mut asking = Asking {
             identity: Arc::clone(self.server.identity()),
             entry,
-            envelope: self.envelope(&session.caller, &entry.about)?,
+            envelope: self.envelope(&entry.about)?,
             caller: session.caller.clone(),
             origin: self.peer.origin(once(headers, &CLIENT)?),
         };
+        match self.pass(&session.caller) {
+            Ok(pass) => asking.envelope.pass = pass,
+            Err(lost) => return Err(asking.call(&arguments).certain(lost).await?),
+        }
         if !entry.about.changes() && wants_stream(headers)? && entry.is_followed() {
             let last_seen = once(headers, &LAST_EVENT_ID)?;
             let limits = *self.server.limits();
@@ -234,11 +238,11 @@ impl Answering<'_> {
         opened
     }
 
-    fn envelope(&self, caller: &Caller, about: &Declaration) -> Result<Envelope, Problem> {
-        let mut envelope = arguments::envelope(&self.head.headers)?;
-        // What is missing is told before what is proved.
+    /// What comes with the request, but for what proves the attempt: what is missing is told before
+    /// what is proved.
+    fn envelope(&self, about: &Declaration) -> Result<Envelope, Problem> {
+        let envelope = arguments::envelope(&self.head.headers)?;
         envelope.check_key(about)?;
-        envelope.pass = self.pass(caller)?;
         Ok(envelope)
     }
 
@@ -281,11 +285,14 @@ pub struct Asking {
 impl Asking {
     /// Performs it once.
     pub async fn perform(&self, arguments: Value) -> Result<Reply, Problem> {
-        let asked = (&self.entry.about, &arguments);
-        let (caller, envelope) = (self.caller.clone(), self.envelope.clone());
-        let identity = Arc::clone(&self.identity);
-        let call = Call::new(identity, caller, envelope, self.origin.clone(), asked);
+        let call = self.call(&arguments);
         self.entry.perform(arguments, Arc::new(call)).await
+    }
+
+    fn call(&self, arguments: &Value) -> Call {
+        let asked = (&self.entry.about, arguments);
+        let (caller, envelope) = (self.caller.clone(), self.envelope.clone());
+        Call::new(Arc::clone(&self.identity), caller, envelope, self.origin.clone(), asked)
     }
 
     /// Begins to listen for changes of what it would answer.

@@ -53,23 +53,20 @@ pub struct Wish {
 /// Why it did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// Nobody says where the data are.
+    #[error("neither --data nor BATON_HOME nor HOME says where the data folder is")]
+    NoFolder,
     /// Anybody on the network could listen in.
-    #[error(
-        "{0} can be reached from other machines, and keys would cross the network unencrypted: give \
-         it a certificate by --tls-cert FILE --tls-key FILE, put a proxy that speaks TLS in front \
-         and say --behind-proxy, or listen at 127.0.0.1"
-    )]
+    #[error("{0} can be reached from other machines, and keys would cross the network unencrypted")]
     Exposed(SocketAddr),
     /// Nobody can tell which requests are meant for it.
-    #[error(
-        "{0} can be reached from other machines: name the hosts it is asked for by --host NAME"
-    )]
+    #[error("{0} can be reached from other machines, and no --host names what it is asked for by")]
     Nameless(SocketAddr),
     /// A name that is none.
     #[error("--host takes a name as it stands in a URL, with its port if it has one, not `{0}`")]
     NotAHost(String),
     /// Two ways to be encrypted.
-    #[error("--behind-proxy says that a proxy encrypts: leave it out, or --tls-cert and --tls-key")]
+    #[error("--behind-proxy says that a proxy encrypts, and --tls-cert that the server does")]
     Twice,
     /// Certificate or key are not to be used.
     #[error("no TLS: {0}")]
@@ -84,7 +81,7 @@ pub enum Error {
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
     /// Somebody else has the address.
-    #[error("somebody listens at {0} already: stop it, or choose another by --listen ADDR")]
+    #[error("somebody listens at {0} already")]
     Taken(SocketAddr),
     /// The key of the local user is not to be had.
     #[error("the key file {0}: {1}")]
@@ -127,11 +124,41 @@ impl Error {
         if taken { Self::Taken(address) } else { Self::Listen(address, error) }
     }
 
+    /// What, why and what next, as everything that is refused is told.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let next = self.next().join("\n        ");
+        format!("error: The server did not start\n  why: {self}\n  next: {next}\n")
+    }
+
+    /// What helps.
+    fn next(&self) -> &'static [&'static str] {
+        match self {
+            Self::NoFolder => &["baton serve --data DIR"],
+            Self::Exposed(_) => &[
+                "baton serve --tls-cert FILE --tls-key FILE",
+                "baton serve --behind-proxy, with a proxy in front that speaks TLS",
+                "baton serve --listen 127.0.0.1:7117",
+            ],
+            Self::Nameless(_) | Self::NotAHost(_) => &["baton serve --host NAME"],
+            Self::Twice => {
+                &["baton serve --behind-proxy", "baton serve --tls-cert FILE --tls-key FILE"]
+            }
+            Self::Tls(_) => &["baton serve --tls-cert FILE --tls-key FILE"],
+            Self::Socket(_) => &["baton doctor", "baton serve --socket PATH"],
+            Self::Listen(..) | Self::Taken(_) => {
+                &["baton doctor", "baton serve --listen 127.0.0.1:0"]
+            }
+            Self::Home(_) | Self::KeyFile(..) | Self::Signals(_) => &["baton doctor"],
+        }
+    }
+
     /// What the program exits with.
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
-            Self::Exposed(_)
+            Self::NoFolder
+            | Self::Exposed(_)
             | Self::Nameless(_)
             | Self::NotAHost(_)
             | Self::Twice

@@ -254,7 +254,7 @@ fn problem() -> Value {
     json!({
         "type": "object",
         "description": "Why a request was not carried out.",
-        "required": ["type", "title", "status", "code", "detail", "certainty", "retryable"],
+        "required": ["type", "title", "status", "code", "detail", "certainty", "retryable", "next"],
         "properties": {
             "type": text(), "title": text(), "status": { "type": "integer" },
             "code": { "type": "string", "enum": CODES.iter().map(|code| code.word).collect::<Vec<_>>() },

@@ -43,7 +43,7 @@ pub fn problems() -> String {
     );
     for code in CODES {
         let retryable = if code.retryable { "yes" } else { "no" };
-        let next = code.next.map_or(String::new(), |next| format!("`{next}`"));
+        let next = format!("`{}`", code.next);
         let (word, status, exit, title) = (code.word, code.status, code.exit, code.title);
         page.push_str(&format!(
             "| `{word}` | {status} | {exit} | {retryable} | {title} | {next} |\n"

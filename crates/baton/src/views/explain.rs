@@ -85,7 +85,7 @@ record! {
         code: CauseCode,
         /// The sentence.
         sentence: String,
-        /// What whoever raised it said: the question of an agent, or why it parked the run.
+        /// What whoever raised it said: the question of an agent, why it parked the run, or why somebody paused it.
         words: Option<Message>,
         /// Since when, where that is known.
         since: Option<When>,
@@ -193,7 +193,10 @@ fn sentence(hindrance: &Hindrance) -> String {
         }
         Hindrance::StopUnverified { attempts } => {
             let numbers: Vec<_> = attempts.iter().map(ToString::to_string).collect();
-            format!("Nobody proved that attempt {} is dead.", numbers.join(", "))
+            match &numbers[..] {
+                [one] => format!("Nobody proved that attempt {one} is dead."),
+                several => format!("Nobody proved that attempts {} are dead.", several.join(", ")),
+            }
         }
         Hindrance::Paused { pool, .. } => format!("Somebody paused {pool}."),
         Hindrance::PoolFull { pool } => format!("The limit of {pool} is reached."),
@@ -317,3 +320,6 @@ fn resume(pool: &PoolName) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

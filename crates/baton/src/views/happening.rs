@@ -3,11 +3,12 @@
 use baton_domain::event::Event;
 use baton_domain::key::KeyEvent;
 use baton_domain::project::RecordEvent;
+use baton_domain::time::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::shape::choices::Word as _;
-use crate::shape::{Shape, Shaped, words};
+use crate::shape::{Shape, Shaped, Span, When, words};
 
 words! {
     /// What happened.
@@ -141,6 +142,7 @@ impl Happening {
     fn new(kind: EventKind, event: Result<Value, serde_json::Error>) -> Self {
         let mut value = event.expect("an event was JSON when it was written");
         strip(&mut value);
+        spell(&mut value);
         value["event"] = kind.word().into();
         Self(value)
     }
@@ -154,6 +156,31 @@ fn strip(value: &mut Value) {
             map.values_mut().for_each(strip);
         }
         Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Lengths of time, by the names that they have wherever they stand.
+const SPANS: [&str; 8] =
+    ["backoff", "backoff_max", "lease", "wall", "input", "starved", "timeout", "overlap"];
+
+/// Writes times and lengths of time as every other answer does: rows keep them in milliseconds.
+fn spell(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (name, inner) in map {
+                let is_time =
+                    name == "at" || ["_at", "until", "since"].iter().any(|end| name.ends_with(end));
+                match (inner.as_i64(), inner.as_u64()) {
+                    (Some(at), _) if is_time => *inner = When(Timestamp(at)).to_string().into(),
+                    (_, Some(length)) if SPANS.contains(&name.as_str()) => {
+                        *inner = Span(Millis(length)).to_string().into();
+                    }
+                    _ => spell(inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

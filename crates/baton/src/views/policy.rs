@@ -1,6 +1,6 @@
 //! How a task is tried, as callers choose and see it.
 
-use baton_domain::policy::Policy;
+use baton_domain::policy::{Choice, Policy};
 
 use crate::shape::{Span, record};
 
@@ -62,22 +62,28 @@ impl PolicyView {
         }
     }
 
-    /// What was chosen, over what is.
+    /// What was chosen of it.
     #[must_use]
-    pub fn over(self, policy: Policy) -> Policy {
-        let span = |chosen: Option<Span>, is| chosen.map_or(is, |span| span.0);
-        Policy {
-            attempts_max: self.attempts_max.unwrap_or(policy.attempts_max),
-            continuations_max: self.continuations_max.unwrap_or(policy.continuations_max),
-            losses_max: self.losses_max.unwrap_or(policy.losses_max),
-            tries_max: self.tries_max.unwrap_or(policy.tries_max),
-            backoff: span(self.backoff, policy.backoff),
-            backoff_max: span(self.backoff_max, policy.backoff_max),
-            lease: span(self.lease, policy.lease),
-            wall: span(self.wall, policy.wall),
-            input: span(self.input, policy.input),
-            starved: span(self.starved, policy.starved),
-            budget_micros: self.budget_micros.unwrap_or(policy.budget_micros),
+    pub fn choice(self) -> Choice {
+        let span = |chosen: Option<Span>| chosen.map(|span| span.0);
+        Choice {
+            attempts_max: self.attempts_max,
+            continuations_max: self.continuations_max,
+            losses_max: self.losses_max,
+            tries_max: self.tries_max,
+            backoff: span(self.backoff),
+            backoff_max: span(self.backoff_max),
+            lease: span(self.lease),
+            wall: span(self.wall),
+            input: span(self.input),
+            starved: span(self.starved),
+            budget_micros: self.budget_micros,
         }
+    }
+
+    /// What was chosen, over what is usual.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        self.choice().over(Policy::default())
     }
 }

@@ -18,6 +18,7 @@ mod races;
 mod raw;
 mod references;
 mod refused;
+mod repeated;
 mod scene;
 mod stolen;
 mod surfaces;

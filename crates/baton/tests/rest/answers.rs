@@ -37,6 +37,30 @@ async fn a_problem_says_so_in_its_type() {
 }
 
 #[tokio::test]
+async fn whoever_shows_a_dead_token_is_told_to_put_it_away_and_what_became_of_the_request() {
+    let world = World::new().await;
+    world.project().await;
+    world.task("Something to do").await;
+    let claimed = world.ask(&world.claim("claim", &json!({}))).await.json();
+    let note = |key: &str, token: &str| {
+        let path =
+            format!("/v1/runs/{}/checkpoints", claimed["run"]["id"].as_str().expect("an id"));
+        let ask = Ask::change("POST", &path, key, &json!({ "summary": "half of it" }));
+        world.signed(ask).with("baton-claim-token", token)
+    };
+    let token = claimed["claim_token"].as_str().expect("it is shown once");
+    assert_eq!(world.ask(&note("first", token)).await.status, 201);
+    for (key, certainty) in [("first", "happened"), ("second", "did_not_happen")] {
+        let refused = world.ask(&note(key, "batonc_dead")).await;
+        assert_eq!((refused.status, refused.code().as_str()), (409, "lease_lost"), "{refused:?}");
+        assert_eq!(refused.json()["certainty"], certainty);
+        assert_eq!(refused.json()["next"], json!(["unset BATON_CLAIM_TOKEN"]));
+    }
+    let look = world.get("/v1/tasks").with("baton-claim-token", "batonc_dead");
+    assert_eq!(world.ask(&look).await.code(), "lease_lost", "nothing is done for it");
+}
+
+#[tokio::test]
 async fn a_change_of_a_version_that_is_past_is_refused() {
     let world = World::new().await;
     world.project().await;

@@ -81,6 +81,28 @@ async fn a_claim_whose_caller_is_gone_waits_for_nothing() {
 }
 
 #[tokio::test]
+async fn a_wait_for_a_run_whose_caller_is_gone_waits_for_nothing() {
+    let world = World::new().await;
+    world.project().await;
+    let task = world.task("Something to do").await;
+    for hangs_up in [true, false] {
+        let mut caller = world.connect().await;
+        // It waits also if nobody says how long.
+        let ask = world.post(&format!("/v1/runs/{task}/wait"));
+        caller.send(&ask.json(&json!({}))).await;
+        world.until_listening(1).await;
+        if hangs_up {
+            drop(caller);
+        } else {
+            caller.closes_its_side().await;
+            let answer = caller.hear().await.expect("it is told");
+            assert_eq!((answer.status, answer.code().as_str()), (503, "unknown"));
+        }
+        world.until_listening(0).await;
+    }
+}
+
+#[tokio::test]
 async fn whoever_closes_its_side_still_gets_what_is_there_at_once() {
     let limits = Limits { hung_up: Duration::from_secs(10), ..Limits::default() };
     let world = World::with(limits).await;

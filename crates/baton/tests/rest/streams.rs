@@ -54,6 +54,17 @@ async fn whoever_reads_and_then_follows_misses_nothing_and_sees_nothing_twice() 
     }
 }
 
+#[tokio::test]
+async fn a_stream_cannot_begin_at_its_end() {
+    let world = World::new().await;
+    let refused = world.ask(&stream(&world, "/v1/events?newest=true")).await;
+    assert_eq!((refused.status, refused.code().as_str()), (422, "invalid"));
+    assert_eq!(refused.json()["errors"][0]["field"], "newest");
+    assert!(world.engine.changes().is_empty(), "nobody listens");
+    let list = world.ask(&world.get("/v1/events?newest=true")).await;
+    assert_eq!(list.status, 200, "a list may");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_breaks_again_and_again_has_no_gap_under_concurrent_writes() {
     const TASKS: usize = 120;

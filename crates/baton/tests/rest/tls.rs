@@ -50,6 +50,17 @@ impl Pair {
         fs::set_permissions(self.key(), Permissions::from_mode(0o600)).expect("it is ours");
     }
 
+    /// What a tool makes that is asked for a certificate of one's own and nothing else.
+    fn make_authority(&self) {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut wish = rcgen::CertificateParams::new(names).expect("names");
+        wish.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let made = wish.self_signed(&key).expect("a certificate");
+        fs::write(self.cert(), made.pem()).expect("it can be written");
+        fs::write(self.key(), key.serialize_pem()).expect("it can be written");
+    }
+
     fn certificate(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_file(self.cert()).expect("it is one")
     }
@@ -159,6 +170,21 @@ fn baton(url: &str, data: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command.env_clear().env("HOME", data).env("BATON_HOME", data).arg("--url").arg(url);
     command.args(more).output().expect("it runs")
+}
+
+#[tokio::test]
+async fn a_server_that_shows_the_certificate_of_an_authority_is_told_what_it_needs() {
+    let (pair, data) = (Pair::new(), folder());
+    pair.make_authority();
+    let (cert, key) = (pair.cert(), pair.key());
+    let (cert, key) = (cert.to_str().expect("plain"), key.to_str().expect("plain"));
+    let listen = ["--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key];
+    let serving = ready(command(data.path(), &listen));
+    let told = baton(&serving.text("url"), data.path(), &["--ca-file", cert, "project", "list"]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(told.status.code(), Some(6), "{said}");
+    assert!(said.contains("the certificate of an authority (CA:TRUE)"), "{said}");
+    assert!(said.contains("next: baton doctor"), "it runs, so it need not be started: {said}");
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ fn anything(world: &mut World<'_>, flow: &Flow, tasks: &[TaskId]) -> Person {
         _ => {
             let policy = raised(flow.policy);
             let capabilities = chance.chance(0.2).then(|| [].into());
-            let policy = chance.chance(0.7).then_some(policy);
+            let policy = chance.chance(0.7).then_some(policy.into());
             Person::Edit(Box::new(Patch { policy, capabilities, ..Patch::default() }))
         }
     }
@@ -208,7 +208,7 @@ fn next(flow: &Flow) -> Option<Person> {
             Why::Limit { cap: Cap::Budget } => Some(Person::Unblock(text("there is more"))),
             Why::NeedsInput => Some(Person::Answer(text("the second one"))),
             Why::Limit { .. } => {
-                let policy = Some(raised(flow.policy));
+                let policy = Some(raised(flow.policy).into());
                 Some(Person::Edit(Box::new(Patch { policy, ..Patch::default() })))
             }
             Why::Capability { .. } | Why::Transient { .. } | Why::Dependency { .. } => {

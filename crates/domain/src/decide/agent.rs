@@ -28,6 +28,14 @@ pub(super) fn decide(
         }
     }
     speaks(grip, says)?;
+    match says {
+        Agent::Begin
+        | Agent::Progress(_)
+        | Agent::Checkpoint(_)
+        | Agent::Ask(_)
+        | Agent::Receive(_) => grip.held.may_say_more(now)?,
+        Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => {}
+    }
     let mut decision = match says {
         Agent::Begin => Decision::default(),
         Agent::Progress(report) => progress(grip, report)?,

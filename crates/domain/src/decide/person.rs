@@ -1,17 +1,18 @@
 //! What a person may do to a task.
 
-use crate::command::{Patch, Person};
+use crate::command::Person;
 use crate::event::{Event, Opened, Requeue};
 use crate::ids::{StageName, TaskId};
-use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, LINEAGE_MAX};
+use crate::limits::LINEAGE_MAX;
 use crate::refusal::Refusal;
-use crate::run::{BlockKind, Cap, Fault, Finish, Idle, Mode, Outcome, Phase, RunState, Tally, Why};
+use crate::run::{BlockKind, Fault, Finish, Idle, Mode, Outcome, Phase, RunState};
 use crate::scene::{Decision, Scene};
 use crate::task::{Approval, Ending, Flow, Hold, Owed, Stage};
 use crate::text::{Code, Message, Reason};
 use crate::time::Timestamp;
 
 use super::birth::check_start;
+use super::edit::edit;
 use super::ending::{self, Sentence, conclude};
 use super::{attempt_id, graph, present};
 
@@ -22,7 +23,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         return Err(Refusal::Ended);
     }
     match says {
-        Person::Edit(patch) => edit(flow, patch),
+        Person::Edit(patch) => edit(scene, flow, patch),
         Person::Publish => publish(scene, flow),
         Person::Approve => match flow.approval {
             Approval::Pending => happened(Event::Approved),
@@ -55,68 +56,6 @@ fn happened(event: Event) -> Decided {
 
 fn nothing() -> Decided {
     Ok(Decision::default())
-}
-
-fn edit(flow: &Flow, patch: &Patch) -> Decided {
-    if let Some(policy) = &patch.policy {
-        policy.check()?;
-    }
-    if let Some((contract, _)) = &patch.contract {
-        contract.check()?;
-        may_change_contract(flow)?;
-    }
-    if patch.labels.as_ref().is_some_and(|labels| labels.len() > LABELS_MAX) {
-        return Err(Refusal::too_many("labels", LABELS_MAX));
-    }
-    if patch.capabilities.as_ref().is_some_and(|list| list.len() > CAPABILITIES_MAX) {
-        return Err(Refusal::too_many("capabilities", CAPABILITIES_MAX));
-    }
-    if *patch == Patch::default() {
-        return nothing();
-    }
-    let lifted = patch.policy.is_some_and(|policy| {
-        blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
-            // The first ending is no continuation yet, so this cap is reached one later.
-            Cap::Continuations => policy.continuations_max >= tally.continuations,
-            Cap::Losses => policy.losses_max > tally.losses,
-            Cap::Tries => policy.tries_max > tally.tries,
-            // No policy gives money.
-            Cap::Budget => false,
-        })
-    });
-    let mut events = vec![Event::Edited { patch: Box::new(patch.clone()) }];
-    if lifted {
-        events.push(Event::Requeued { why: Requeue::CapRaised, reason: None });
-    }
-    Ok(Decision::of(events))
-}
-
-/// What was submitted answers the contract of that moment: receipts for it must not prove another.
-fn may_change_contract(flow: &Flow) -> Result<(), Refusal> {
-    let Some(run) = &flow.run else { return Ok(()) };
-    let pinned = match &run.state {
-        RunState::Idle(Idle::Submitted(_)) => true,
-        RunState::Idle(Idle::Blocked(block)) => block.submission.is_some(),
-        RunState::Idle(Idle::Queued | Idle::Delayed { .. }) => false,
-        RunState::Held(held) => held.submission.is_some(),
-    };
-    if pinned { Err(Refusal::WrongState { state: run.word() }) } else { Ok(()) }
-}
-
-/// The cap that the run is parked at, with what it has counted.
-fn blocking_cap(flow: &Flow) -> Option<(Cap, Tally)> {
-    let run = flow.run.as_ref()?;
-    match &run.state {
-        RunState::Idle(Idle::Blocked(block)) => match &block.why {
-            Why::Limit { cap } => Some((*cap, run.tally)),
-            Why::NeedsInput
-            | Why::Capability { .. }
-            | Why::Transient { .. }
-            | Why::Dependency { .. } => None,
-        },
-        RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_))
-        | RunState::Held(_) => None,
-    }
 }
 
 /// Puts the task into another column; a run that nobody holds is called off with it.

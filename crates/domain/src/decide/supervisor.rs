@@ -34,7 +34,10 @@ pub(super) fn decide(
     let supervised = grip.held.mode == Mode::Supervised;
     match says {
         Supervisor::Renew { lease } => renew(&grip, *lease, now),
-        Supervisor::Spend { total_micros } => Ok(spend::spent(scene, &grip, *total_micros, now)),
+        Supervisor::Spend { total_micros } => {
+            grip.held.may_say_more(now)?;
+            Ok(spend::spent(scene, &grip, *total_micros, now))
+        }
         Supervisor::Exited => Ok(exited(scene, &grip, now)),
         Supervisor::Lost { code, reason } => Ok(match grip.held.phase {
             Phase::Stopping { .. } => Decision::default(),
@@ -67,7 +70,10 @@ pub(super) fn decide(
         {
             Err(Refusal::NotForYou { why: "a solo attempt has nobody who could see that" })
         }
-        Supervisor::Report(sight) => Ok(report(&grip, *sight)),
+        Supervisor::Report(sight) => {
+            grip.held.may_say_more(now)?;
+            Ok(report(&grip, *sight))
+        }
         Supervisor::TimedOut(deadline) => Ok(match grip.held.phase {
             Phase::Stopping { .. } => Decision::default(),
             // The question has been answered.

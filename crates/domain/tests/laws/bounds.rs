@@ -15,6 +15,7 @@ use baton_domain::limits::{
     BUDGET_MICROS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
     FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, TRAIL_MAX, UNPROVEN_MAX,
 };
+use baton_domain::pace::Pace;
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Take};
 use baton_domain::run::{
@@ -214,6 +215,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         effects: true,
         rounds: 3,
         spent_micros: BUDGET_MICROS_MAX,
+        pace: Pace(u32::MAX, u16::MAX),
     };
     Run {
         number: u32::MAX,

@@ -326,10 +326,10 @@ fn raising_a_cap_by_one_lets_the_run_go_on() {
         let end = if cap == Cap::Losses { lost() } else { Supervisor::Exited };
         world.supervisor(id, end).expect("it is held");
         assert_eq!(world.word(id), "blocked");
-        let same = Patch { policy: Some(lower), ..Patch::default() };
+        let same = Patch { policy: Some(lower.into()), ..Patch::default() };
         world.person(id, Person::Edit(Box::new(same))).expect("a person may");
         assert_eq!(world.word(id), "blocked", "{cap:?} is not raised");
-        let raised = Patch { policy: Some(policy), ..Patch::default() };
+        let raised = Patch { policy: Some(policy.into()), ..Patch::default() };
         world.person(id, Person::Edit(Box::new(raised))).expect("a person may");
         assert_eq!(world.word(id), "queued", "{cap:?}");
     }

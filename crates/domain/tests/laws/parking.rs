@@ -1,7 +1,7 @@
 //! What was submitted outlives whatever parks the run.
 
 use baton_domain::command::{NewTask, Patch, Person};
-use baton_domain::contract::SubmissionMark;
+use baton_domain::contract::{Contract, SubmissionMark};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Wants;
 use baton_domain::policy::Policy;
@@ -10,8 +10,8 @@ use baton_domain::run::{Cap, Idle, Mode, RunState, Why};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    complete, contracted, digest, fail, lost, one_gate, proved, reason, release, started, wanting,
-    worker, world,
+    complete, contracted, digest, fail, lost, proved, reason, release, started, wanting, worker,
+    world,
 };
 use crate::world::World;
 
@@ -83,7 +83,7 @@ fn raising_the_cap_returns_a_parked_submission_to_its_verifiers() {
     for (cap, policy) in CAPS {
         let (mut world, id, mark) = parked(cap, policy);
         let raised = Policy { losses_max: 5, tries_max: 9, ..policy };
-        let patch = Patch { policy: Some(raised), ..Patch::default() };
+        let patch = Patch { policy: Some(raised.into()), ..Patch::default() };
         world.person(id, Person::Edit(Box::new(patch))).expect("a person may");
         assert_eq!(submission(&world, id), mark, "{cap:?}");
     }
@@ -92,7 +92,7 @@ fn raising_the_cap_returns_a_parked_submission_to_its_verifiers() {
 #[test]
 fn the_contract_of_a_parked_submission_does_not_change() {
     let (mut world, id, _) = parked(Cap::Losses, losses());
-    let patch = Patch { contract: Some((one_gate(), digest())), ..Patch::default() };
+    let patch = Patch { contract: Some((Contract::default(), digest())), ..Patch::default() };
     let refused = world.person(id, Person::Edit(Box::new(patch)));
     assert_eq!(refused, Err(Refusal::WrongState { state: "blocked" }));
 }

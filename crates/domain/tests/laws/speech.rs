@@ -214,8 +214,8 @@ fn edits(what: u8) -> Person {
             ..Patch::default()
         },
         1 => {
-            let policy = Some(Policy { continuations_max: 9, losses_max: 20, ..Policy::default() });
-            Patch { policy, ..Patch::default() }
+            let policy = Policy { continuations_max: 9, losses_max: 20, ..Policy::default() };
+            Patch { policy: Some(policy.into()), ..Patch::default() }
         }
         2 if what < 32 => Patch { contract: Some((one_gate(), digest())), ..Patch::default() },
         2 => Patch { contract: Some((Contract::default(), digest())), ..Patch::default() },

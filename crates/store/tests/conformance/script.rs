@@ -293,7 +293,7 @@ impl Script {
         let mut patch = Patch { title: Some(text("edited")), ..Patch::default() };
         match self.chance.below(6) {
             0 => patch.labels = Some(BTreeSet::new()),
-            1 => patch.policy = Some(self.policy()),
+            1 => patch.policy = Some(self.policy().into()),
             2 => patch.priority = Some(Priority::Urgent),
             3 => patch.contract = Some(self.contract()),
             4 => patch.assignee = Some(principal(self.chance.pick::<&str>(&NAMES))),

@@ -6,7 +6,7 @@ use baton_domain::Refusal;
 use baton_domain::command::{Clear, Command, Expect, NewTask, Patch, Person, Proof, Supervisor};
 use baton_domain::contract::{Contract, Term};
 use baton_domain::ids::{Digest, Nonce, TaskId};
-use baton_domain::policy::Policy;
+use baton_domain::policy::{Choice, Policy};
 use baton_domain::run::Death;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::time::Millis;
@@ -87,7 +87,7 @@ pub async fn a_task_changed_in_every_field_reads_as_it_was_changed(world: &World
         labels: Some(BTreeSet::from([label("new")])),
         assignee: Some(principal("carl")),
         capabilities: Some(BTreeSet::from([capability("new")])),
-        policy: Some(Policy { losses_max: 3, ..Policy::default() }),
+        policy: Some(Choice { losses_max: Some(3), ..Choice::default() }),
         contract: Some((contract.clone(), digest('d'))),
         clear: BTreeSet::from([Clear::Body]),
     };

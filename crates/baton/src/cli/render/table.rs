@@ -3,8 +3,14 @@
 /// Characters between two columns.
 const GAP: &str = "  ";
 
-/// A table with a head. The last column is not filled up.
+/// A table with a head. The last column is not filled up, and one in which nothing stands is left
+/// out.
 pub(super) fn table(head: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    let says = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
+    let columns: Vec<usize> = (0..head.len()).filter(says).collect();
+    let kept = |row: &Vec<String>| columns.iter().map(|column| row[*column].clone()).collect();
+    let (head, rows): (Vec<String>, Vec<Vec<String>>) =
+        (kept(&head), rows.iter().map(kept).collect());
     let mut widths: Vec<usize> = head.iter().map(|cell| width(cell)).collect();
     for row in &rows {
         for (cell, widest) in row.iter().zip(&mut widths) {

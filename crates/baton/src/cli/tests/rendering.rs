@@ -128,8 +128,8 @@ fn causes_are_a_table_below_what_they_are_of() {
             id     T-1
             badge  running
 
-            CODE  SENTENCE          WORDS  SINCE       COMMAND
-            held  ada works on it.         1h 30m ago  baton show T-1
+            CODE  SENTENCE          SINCE       COMMAND
+            held  ada works on it.  1h 30m ago  baton show T-1
         "#]],
     );
 }

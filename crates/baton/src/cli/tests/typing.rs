@@ -285,3 +285,70 @@ async fn without_a_server_every_command_exits_6_and_says_how_to_start_one() {
     let printed = Machine::silent().types(&[]).await;
     assert_eq!((printed.exit, printed.out.contains("next: baton serve")), (0, true));
 }
+
+#[tokio::test]
+async fn ids_are_written_in_one_way_however_they_are_typed() {
+    for id in ["128", "t-128", "T-128"] {
+        assert_eq!(sent(agreeing(), &["show", id]).await.0, "GET /v1/tasks/T-128", "{id}");
+        assert_eq!(sent(agreeing(), &["explain", id]).await.0, "GET /v1/tasks/T-128/explain");
+        let (target, _) = sent(agreeing(), &["cancel", id, "enough"]).await;
+        assert_eq!(target, "POST /v1/runs/T-128/cancel", "{id}");
+    }
+    for id in ["128.2", "r-128.2", "R-128.2"] {
+        assert_eq!(sent(agreeing(), &["show", id]).await.0, "GET /v1/runs/R-128.2", "{id}");
+    }
+    let (target, _) = sent(agreeing(), &["attempt", "show", "a-128.3"]).await;
+    assert_eq!(target, "GET /v1/attempts/A-128.3");
+    let words = ["add", "128", "-P", "shop", "--depends-on", "7", "--parent", "t-8"];
+    let (_, body) = sent(agreeing(), &words).await;
+    assert_eq!((&body["title"], &body["parent"]), (&json!("128"), &json!("T-8")));
+    assert_eq!(body["depends_on"], json!(["T-7"]));
+    let (target, _) = sent(agreeing(), &["show", "12x"]).await;
+    assert_eq!(target, "GET /v1/tasks/12x", "what is no id is left for the server to refuse");
+}
+
+#[tokio::test]
+async fn a_mistake_is_told_as_what_why_and_what_next() {
+    let machine = Machine::silent();
+    for (words, why, next) in [
+        (&["lst"][..], "a similar subcommand exists: 'ls'", "baton --help"),
+        (&["add"], "<TITLE>", "baton add --help"),
+        (&["task", "create", "--kind", "novel"], "'novel'", "baton task create --help"),
+        (&["claim", "--blocked=perhaps"], "'perhaps'", "baton claim --help"),
+    ] {
+        let printed = machine.types(words).await;
+        let [what, told, then] = printed.err.lines().collect::<Vec<_>>()[..] else {
+            panic!("three lines: {}", printed.err);
+        };
+        assert!(what.starts_with("error: ") && told.starts_with("  why: "), "{}", printed.err);
+        assert!(told.contains(why), "{told}");
+        assert_eq!((then, printed.exit), (format!("  next: {next}").as_str(), 2));
+    }
+}
+
+fn as_it_is(badge: &str, needs: &Value) -> Says {
+    let task = json!({ "id": "T-1", "badge": badge, "stage": "coding", "title": "x", "version": 3,
+        "needs": needs });
+    Says::Answer(200, task, None)
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_task_learns_how_it_came_out() {
+    let waited = Says::Answer(200, json!({ "changed": true, "wait": "50s", "run": {} }), None);
+    for (badge, needs, exit) in [
+        ("done", json!([]), 0),
+        ("done_unverified", json!([]), 0),
+        ("failed", json!(["failure"]), 10),
+        ("waiting_for_input", json!(["question"]), 11),
+        ("rejected", json!([]), 12),
+    ] {
+        let says = vec![as_it_is("running", &json!([])), waited.clone(), as_it_is(badge, &needs)];
+        let machine = Machine::serving(says);
+        let printed = machine.types(&["wait", "1"]).await;
+        assert_eq!((printed.exit, printed.err.as_str()), (exit, ""), "{badge}");
+        assert!(printed.out.starts_with(&format!("T-1  {badge}")), "{}", printed.out);
+        let asked: Vec<_> = machine.puppet().seen().into_iter().map(|one| one.target).collect();
+        assert_eq!(asked, ["/v1/tasks/T-1", "/v1/runs/T-1/wait", "/v1/tasks/T-1"]);
+        assert_eq!(machine.puppet().seen()[1].body, r#"{"since":3}"#);
+    }
+}

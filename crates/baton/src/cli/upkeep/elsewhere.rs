@@ -20,7 +20,7 @@ use crate::surroundings::Database;
 use crate::tokens::Secrets;
 
 use super::super::Session;
-use super::{broke, revoke, tell};
+use super::{broke, revoke, tell, whole};
 
 /// The key that seals are checked with, if the pepper is here. Looking must not make one.
 fn trusted(named: &Database, folder: &Path) -> Result<Option<[u8; 32]>, Failure> {
@@ -104,11 +104,13 @@ pub(super) async fn restore(
         None => "Keys are those of that day, also those that were revoked later.\n".to_owned(),
     };
     let text = format!(
-        "The database {} life {incarnation}: {} entries and {} seals hold.\n\
-         Claim tokens and cursors from before are dead.\n{keys}next: baton serve\n",
+        "The database {} life {incarnation}: {}.
+\
+         Claim tokens and cursors from before are dead.
+{keys}next: baton serve
+",
         if file.is_some() { "holds the copy as" } else { "begins" },
-        restored.audit.entries,
-        restored.audit.seals
+        whole(&restored.audit)
     );
     tell(session, &body, &text);
     Ok(0)

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::shape::{RunRef, record};
 use crate::views::HandoffView;
 
-/// Relatives whose results are read; each costs a look at one of its entries.
+/// Relatives that are shown; each costs a look at one of its entries. The others are counted.
 const RESULTS_MAX: usize = 16;
 
 /// Attempts of one run whose reasons are read: more than there is room to quote.
@@ -62,8 +62,8 @@ pub async fn packet(call: &Call, row: &TaskRow, run: RunId) -> Result<HandoffVie
     let mut versions: Vec<u64> = legs.iter().flat_map(Leg::versions).collect();
     versions.extend(block.as_ref().map(|block| block.raised));
     let said = Heard::at(call, run.task, versions).await?;
-    let relatives = relatives(call, row).await?;
-    let behind = Behind { run, legs, block, said, relatives };
+    let (relatives, relatives_dropped) = relatives(call, row).await?;
+    let behind = Behind { run, legs, block, said, relatives, relatives_dropped };
     Ok(behind.packet(row))
 }
 
@@ -76,6 +76,8 @@ struct Behind {
     block: Option<baton_domain::run::Block>,
     said: Heard,
     relatives: Vec<Relative>,
+    /// Relatives beyond those.
+    relatives_dropped: u64,
 }
 
 /// A run of the lineage with what it left behind.
@@ -151,8 +153,8 @@ async fn lineage(call: &Call, run: RunId) -> Result<Vec<Leg>, Problem> {
     Ok(found)
 }
 
-/// The tasks above, the nearest last, and the tasks below.
-async fn relatives(call: &Call, row: &TaskRow) -> Result<Vec<Relative>, Problem> {
+/// The tasks above, the nearest last, and the tasks below; and how many there are besides.
+async fn relatives(call: &Call, row: &TaskRow) -> Result<(Vec<Relative>, u64), Problem> {
     let flow = &row.flow;
     let mut found = vec![];
     for id in &flow.ancestors {
@@ -163,12 +165,14 @@ async fn relatives(call: &Call, row: &TaskRow) -> Result<Vec<Relative>, Problem>
     let children = call.engine().tasks(&call.caller().tenant, children).await?;
     let below = |row| Relative { word: "a task below", row, result: None };
     found.extend(children.rows.into_iter().map(below));
-    for relative in found.iter_mut().take(RESULTS_MAX) {
+    let dropped = found.len().saturating_sub(RESULTS_MAX) as u64;
+    found.truncate(RESULTS_MAX);
+    for relative in &mut found {
         let flow = &relative.row.flow;
         let submitted = flow.last.as_ref().and_then(|last| last.submitted);
         relative.result = result(call, flow.id, submitted).await?;
     }
-    Ok(found)
+    Ok((found, dropped))
 }
 
 async fn result(

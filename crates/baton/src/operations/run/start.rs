@@ -82,7 +82,7 @@ impl Operation for Start {
             labels: self.labels.unwrap_or_default(),
             parent: self.parent,
             capabilities: self.capabilities.unwrap_or_default(),
-            policy: self.policy.map_or_else(Policy::default, |own| own.over(Policy::default())),
+            policy: self.policy.map_or_else(Policy::default, PolicyView::policy),
             contract: contract.map_err(|wrong| Problem::invalid(vec![wrong]))?,
             start_in: Some(stage),
             ..NewTask::new(project, creator, self.title)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::command::{Clear, Command, Expect, Patch, Person};
+use baton_domain::command::{Clear, Patch, Person};
 use baton_domain::ids::{Capability, Label, PrincipalId, TaskId};
 use baton_domain::limits::{CAPABILITIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::task::Priority;
@@ -49,8 +49,7 @@ impl Operation for Edit {
     const ABOUT: Declaration = Declaration::of_person(
         ("task", "edit"),
         (Method::Patch, "/v1/tasks/{task}"),
-        // Every edit is a version of its own, also one that says what is so already.
-        Hints { destructive: true, ..Hints::ADDS },
+        Hints::ENDS,
         super::TASK_COLUMNS,
         "Change what a task is",
     );
@@ -60,18 +59,7 @@ impl Operation for Edit {
     async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
         self.check()?;
         let task = self.task;
-        let mut expect = Expect { version: call.envelope().if_match, run: None };
-        let mut policy = None;
-        if let Some(chosen) = &self.policy {
-            // What is absent stays as it was read, so nothing may have changed since.
-            let flow = call.task(task).await?.flow;
-            expect.version = expect.version.or(Some(flow.version));
-            policy = Some(chosen.clone().over(flow.policy));
-        }
-        let mut patch = self.patch()?;
-        patch.policy = policy;
-        let says = Command::Person(Person::Edit(Box::new(patch)));
-        let done = call.on_task(task, vec![Command::Expect(expect), says]).await?;
+        let done = call.say(task, Person::Edit(Box::new(self.patch()?))).await?;
         call.task_view(&done).await
     }
 }
@@ -102,7 +90,7 @@ impl Edit {
             labels: self.labels,
             assignee: self.assignee,
             capabilities: self.capabilities,
-            policy: None,
+            policy: self.policy.map(PolicyView::choice),
             contract: contract.map_err(|wrong| Problem::invalid(vec![wrong]))?,
             clear: self.clear.unwrap_or_default(),
         })

@@ -1,10 +1,11 @@
 //! Why a task is not moving.
 
-use baton_domain::explain::{Outlook, explain};
+use baton_domain::explain::{Explained, Hindrance, Outlook, explain};
 use baton_domain::ids::{Nonce, TaskId};
+use baton_domain::pool::Pools;
 use baton_domain::project::Project;
 use baton_domain::scene::Lease;
-use baton_domain::text::Message;
+use baton_domain::text::{Message, Reason};
 use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::Badge;
 use baton_store::read::LeaseRow;
@@ -40,7 +41,7 @@ impl Operation for Explain {
     const ABOUT: Declaration = Declaration::look(
         ("task", "explain"),
         "/v1/tasks/{task}/explain",
-        &["code", "sentence", "words", "since", "command"],
+        &["code", "sentence", "words", "since", "until", "command"],
         "Tell why a task is not moving, and what would help",
     );
 
@@ -69,14 +70,29 @@ impl Operation for Explain {
         };
         let now = call.engine().now();
         let causes = explain(&outlook, now);
+        let view = |cause| CauseView::of(self.task, cause);
         let value = Explanation {
             id: self.task,
             badge: row.flow.badge(now),
-            causes: causes.iter().map(|cause| CauseView::of(self.task, cause)).collect(),
+            causes: causes
+                .iter()
+                .map(|cause| CauseView { words: paused(cause, &pools), ..view(cause) })
+                .collect(),
         };
         let value = with_words(call, &row, value).await?;
         Ok(Answered::read(value, call.cursor(as_of)))
     }
+}
+
+/// Why somebody paused what stands in the way.
+fn paused(cause: &Explained, pools: &Pools) -> Option<Message> {
+    let Hindrance::Paused { pool, .. } = &cause.hindrance else { return None };
+    let shut = pools.get(pool)?.shut.as_ref()?;
+    Some(as_words(&shut.reason))
+}
+
+fn as_words(reason: &Reason) -> Message {
+    Message::new("words", reason.as_str()).expect("a reason is shorter")
 }
 
 /// Adds what an agent asked, or why it parked its run, to the causes that stem from it.
@@ -93,9 +109,7 @@ async fn with_words(
     words::fill(call, &row.flow, &mut run).await?;
     let question = run.question.and_then(|question| question.text);
     let reason = run.block.and_then(|block| block.reason);
-    cause.words = question.or_else(|| {
-        reason.map(|reason| Message::new("words", reason.as_str()).expect("a reason is shorter"))
-    });
+    cause.words = question.or_else(|| reason.as_ref().map(as_words));
     Ok(told)
 }
 

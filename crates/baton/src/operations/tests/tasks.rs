@@ -147,6 +147,8 @@ async fn an_explanation_names_the_first_cause_first_and_the_command_that_helps()
     desk.done("scheduler pause", json!({ "reason": "night" })).await;
     let (codes, commands) = causes().await;
     assert_eq!((codes[0].as_str(), commands[0].as_str()), ("paused", "baton scheduler resume"));
+    let told = desk.done("task explain", json!({ "task": task })).await;
+    assert_eq!(told["causes"][0]["words"], "night", "why, in the words of who paused it");
     desk.done("scheduler resume", json!({})).await;
     assert_eq!(causes().await.0, ["no_worker"]);
     desk.done("run claim", json!({})).await;

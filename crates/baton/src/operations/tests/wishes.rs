@@ -146,3 +146,23 @@ async fn a_repeated_request_is_carried_out_once() {
     let other = json!({ "project": "demo", "title": "another" });
     assert_eq!(desk.refused_to(&again, "task create", other).await.0, "key_reused");
 }
+
+#[tokio::test]
+async fn an_edit_that_changes_nothing_writes_nothing_and_answers_as_it_is() {
+    let desk = Desk::open().await;
+    let task = desk.task("one", json!({ "policy": { "losses_max": 3 } })).await;
+    let before = desk.dump().await;
+    let same = json!({ "task": task, "title": "one", "labels": [], "clear": ["body"],
+        "policy": { "losses_max": 3 } });
+    let edited = desk.done("task edit", same).await;
+    assert_eq!((&edited["version"], &edited["policy"]["losses_max"]), (&json!(1), &json!(3)));
+    assert_eq!(desk.dump().await, before);
+    // What is not chosen stays as it is by then, whoever changed it meanwhile.
+    for policy in [json!({ "tries_max": 7 }), json!({ "wall": "1h" })] {
+        desk.done("task edit", json!({ "task": task, "policy": policy })).await;
+    }
+    let shown = desk.done("task show", json!({ "task": task })).await;
+    let policy = &shown["policy"];
+    assert_eq!((&policy["losses_max"], &policy["tries_max"]), (&json!(3), &json!(7)));
+    assert_eq!(policy["wall"], "1h");
+}

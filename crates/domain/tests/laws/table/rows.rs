@@ -3,7 +3,7 @@
 use baton_domain::command::{Agent, Command, Expect, Patch, Person, Proof, Supervisor, Time};
 use baton_domain::contract::Submission;
 use baton_domain::deadline::{Deadline, Sight};
-use baton_domain::ids::{Nonce, TaskId};
+use baton_domain::ids::{Digest, Nonce, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::reaction::{Cause, Reaction};
@@ -12,9 +12,9 @@ use baton_domain::task::{Ending, Hold};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    abandon, block, capability, capable, claim, code, complete, digest, fail, hold, lost, message,
-    move_to, note, one_gate, pass, person, principal, progress, proved, reason, release, solo,
-    stopped, text, verdict, wanting, worker,
+    abandon, block, capability, capable, claim, code, complete, fail, hold, lost, message, move_to,
+    note, one_gate, pass, person, principal, progress, proved, reason, release, solo, stopped,
+    text, verdict, wanting, worker,
 };
 
 use super::columns::Column;
@@ -75,10 +75,12 @@ pub fn people() -> Vec<Row> {
         row("edit title", |_| edit(Patch { title: Some(text("new")), ..Patch::default() })),
         row("edit higher caps", |_| {
             let policy = Policy { continuations_max: 50, attempts_max: 10, ..Policy::default() };
-            edit(Patch { policy: Some(policy), ..Patch::default() })
+            edit(Patch { policy: Some(policy.into()), ..Patch::default() })
         }),
         row("edit contract", |_| {
-            let contract = Some((one_gate(), digest()));
+            // The same words in another text: a contract that is another one everywhere.
+            let other = Digest::new(&"cd".repeat(32)).expect("64 hex digits");
+            let contract = Some((one_gate(), other));
             edit(Patch { contract, ..Patch::default() })
         }),
         row("expect another run", |_| expect(None, Some(99))),
@@ -145,7 +147,7 @@ pub fn agents() -> Vec<Row> {
         row("complete, no lines", |c| agent(c, complete())),
         lines("complete, lines", |c| agent(c, complete())),
         lines("complete, other hash", |c| {
-            let contract = baton_domain::ids::Digest::new(&"00".repeat(32)).ok();
+            let contract = Digest::new(&"00".repeat(32)).ok();
             let submission = Submission { contract, ..Submission::default() };
             agent(c, Agent::Complete { summary: None, submission })
         }),

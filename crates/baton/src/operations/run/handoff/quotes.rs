@@ -23,12 +23,17 @@ impl Behind {
             self.checkpoints(),
             self.attempts(),
             self.questions(),
-            HandoffSection::of(Room::RELATIVES, self.relatives.iter().map(relative).collect(), 0),
+            self.relatives(),
             HandoffSection::of(Room::FINDINGS, self.findings(), 0),
             HandoffSection::of(Room::GIT, self.git(), 0),
             self.open_items(),
         ];
         HandoffView::of(self.run, sections.into_iter().flatten().collect())
+    }
+
+    fn relatives(&self) -> Option<HandoffSection> {
+        let items = self.relatives.iter().map(relative).collect();
+        HandoffSection::of(Room::RELATIVES, items, self.relatives_dropped)
     }
 
     fn block(&self) -> Vec<HandoffItem> {

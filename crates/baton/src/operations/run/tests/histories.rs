@@ -202,4 +202,45 @@ async fn a_repeated_request_is_answered_whatever_the_rules_say_by_now() {
     let again = desk.ask_as(&bot("bea"), "run start", start, "s").await;
     let gone = again.map(|reply| reply.body).expect_err("its attempt is over");
     assert_eq!(gone.code(), "lease_lost", "it is known, and has no token any more");
+    assert_eq!(gone.body()["certainty"], "happened");
+}
+
+#[tokio::test]
+async fn a_claim_that_is_repeated_after_its_attempt_is_over_is_told_that_it_happened() {
+    let desk = Desk::new().await;
+    patient(&desk).await;
+    let first = desk.ask_as(&bot("bea"), "run claim", json!({}), "k").await.expect("there is work");
+    let bea = bot("bea").showing(&secret(&first, "claim_token"));
+    desk.granted(&bea, "run release", json!({ "run": "mine", "reason": "no time" })).await;
+    let dump = desk.dump().await;
+    let again = desk.ask_as(&bot("bea"), "run claim", json!({}), "k").await;
+    let over = again.map(|reply| reply.body).expect_err("its attempt is over").body();
+    assert_eq!((&over["code"], &over["certainty"]), (&json!("lease_lost"), &json!("happened")));
+    assert_eq!(desk.dump().await, dump, "it is not carried out twice");
+    // Whoever holds nothing and asks for the first time is told that nothing happened.
+    let note = json!({ "run": "mine", "summary": "too late" });
+    let late = desk.refused(&bea, "run checkpoint", note).await;
+    assert_eq!(late["certainty"], "did_not_happen");
+}
+
+#[tokio::test]
+async fn relatives_that_are_too_many_to_show_are_counted() {
+    let desk = Desk::new().await;
+    let task = |title: String, more: Value| {
+        let mut task = json!({ "project": "demo", "title": title });
+        task.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        task
+    };
+    let parent = task("paint the house".into(), json!({ "stage": "coding" }));
+    desk.granted(&ann(), "task create", parent).await;
+    for number in 1..=20 {
+        let child = task(format!("room {number}"), json!({ "parent": "T-1" }));
+        desk.granted(&ann(), "task create", child).await;
+    }
+    let packet = desk.granted(&ann(), "run handoff", json!({ "run": "T-1" })).await;
+    let relatives = section(&packet, "relatives");
+    assert_eq!(relatives["items"].as_array().map(Vec::len), Some(16));
+    assert_eq!((&relatives["dropped"], &packet["dropped"]), (&json!(4), &json!(4)));
+    let text = packet["text"].as_str().expect("a text");
+    assert!(text.contains("(4 more are not shown)"), "{text}");
 }

@@ -35,6 +35,17 @@ async fn a_wait_ends_with_how_the_run_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_waits_as_long_as_it_may_and_says_how_long_that_was() {
+    let desk = Desk::new().await;
+    for (asked, waited) in [("1h", "1m"), ("2s", "2s")] {
+        let refused = desk.refused(&bot("bea"), "run claim", json!({ "wait": asked })).await;
+        assert_eq!((code(&refused), &refused["wait"]), ("nothing_claimable", &json!(waited)));
+    }
+    let refused = desk.refused(&bot("bea"), "run claim", json!({})).await;
+    assert_eq!((code(&refused), refused.get("wait")), ("nothing_claimable", None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_read_is_never_slept_over() {
     let desk = Desk::new().await;
     let bea = desk.claimed(&bot("bea")).await;
