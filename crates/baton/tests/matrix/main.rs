@@ -12,6 +12,7 @@ mod foreign;
 mod ground;
 mod hinted;
 mod permits;
+mod picked;
 mod poison;
 mod program;
 mod races;
