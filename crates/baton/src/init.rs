@@ -136,8 +136,15 @@ fn is_program(path: &Path) -> bool {
 /// The folder that a project is about: the repository around, or this folder.
 #[must_use]
 pub fn root(here: &Path) -> PathBuf {
-    let around = here.ancestors().find(|folder| folder.join(".git").exists());
+    let around = here.ancestors().find(|folder| is_repository(folder));
     around.unwrap_or(here).to_path_buf()
+}
+
+/// Whether git would say so: a folder that is only called like its own is none.
+#[must_use]
+pub fn is_repository(folder: &Path) -> bool {
+    let git = folder.join(".git");
+    git.is_file() || git.join("HEAD").exists()
 }
 
 /// What the project around a folder is called, if its file says so.

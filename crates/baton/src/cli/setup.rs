@@ -141,7 +141,7 @@ impl Scene {
         let said = session.globals.project.clone();
         let project =
             said.or_else(|| init::project_of(root)).unwrap_or_else(|| init::usual_name(root));
-        Self { project, agents, git: root.join(".git").exists() }
+        Self { project, agents, git: init::is_repository(root) }
     }
 
     fn found(&self) -> String {

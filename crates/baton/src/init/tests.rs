@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::pieces::Form;
 use super::{
-    AGENTS, Agent, Plan, RECORD, Step, Why, examined, pieces, plan, plan_back, project_of,
+    AGENTS, Agent, Plan, RECORD, Step, Why, examined, pieces, plan, plan_back, project_of, root,
 };
 
 mod guide;
@@ -16,6 +16,7 @@ mod members;
 pub(super) fn repository(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("there is room");
     fs::create_dir(folder.path().join(".git")).expect("it is ours");
+    fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").expect("it is ours");
     for (path, text) in files {
         let path = folder.path().join(path);
         fs::create_dir_all(path.parent().expect("it is in the folder")).expect("it is ours");
@@ -198,6 +199,20 @@ fn a_file_with_two_members_is_renewed_whole_and_stays_json() {
     assert_eq!(settings["theme"], "x", "{text}");
     take_back(&folder);
     assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_folder_that_is_only_called_like_a_repository_is_none() {
+    let folder = repository(&[]);
+    let inner = folder.path().join("inner");
+    fs::create_dir_all(inner.join(".git")).expect("it is ours");
+    assert_eq!(root(&inner), folder.path());
+    fs::write(inner.join(".git/HEAD"), "").expect("it is ours");
+    assert_eq!(root(&inner), inner);
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).expect("it is ours");
+    fs::write(tree.join(".git"), "gitdir: elsewhere\n").expect("it is ours");
+    assert_eq!(root(&tree.join("deep")), tree);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use baton_testkit::agents::Agent;
 use baton_testkit::model::Turn;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::house::{House, Settings};
 use crate::{beginning, call, play};
@@ -33,15 +33,15 @@ fn works(agent: Agent, primed_by: &str) {
     let house = House::new();
     let (_, heard) = play(&house, agent, &Settings::Init, asking(&house));
     assert!(heard.contains(primed_by), "{} was not told {primed_by:?}", agent.name());
-    let answered = heard.contains(r#"\"text\":\"green\""#) || heard.contains(r#""text":"green""#);
-    assert!(answered, "{} did not hear the answer", agent.name());
+    // Words of the answer of a tool, which is a text in what the model is told.
+    for word in [r#"\"text\":\"green\""#, r#"\"mark\":\"delivered\""#] {
+        assert!(heard.contains(word), "{} did not hear the answer: {word}", agent.name());
+    }
     let task = house.person.task();
     assert_eq!(task["badge"], "done_unverified", "{task}");
-    let run = house.person.asked(&["run", "show", "T-1"]);
-    assert_eq!(run["answer"]["mark"], "delivered", "{run}");
     let events = house.person.asked(&["event", "list"]);
     let events = events["items"].as_array().expect("a list");
-    let of_agents = |event: &&serde_json::Value| {
+    let of_agents = |event: &&Value| {
         event["actor"]["principal"].as_str().is_some_and(|name| name.starts_with("mcp-"))
     };
     let origins: Vec<_> =
