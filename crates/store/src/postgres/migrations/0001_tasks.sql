@@ -134,6 +134,8 @@ CREATE TABLE pools (
     PRIMARY KEY (tenant, name)
 ) WITH (fillfactor = 50);
 
+CREATE INDEX pools_by_opening ON pools (shut_until) WHERE shut_until IS NOT NULL;
+
 CREATE TABLE keys (
     tenant       bigint NOT NULL REFERENCES tenants (id),
     id           text COLLATE "C" NOT NULL UNIQUE,
@@ -151,6 +153,8 @@ CREATE TABLE reactions (
     task   bigint NOT NULL, -- that it is owed to
     body   bytea NOT NULL
 );
+
+CREATE INDEX reactions_by_tenant ON reactions (tenant, id);
 
 CREATE TABLE events (
     tenant    bigint NOT NULL,
