@@ -306,7 +306,7 @@ fn pass(shared: &Shared, room: &mut Room, step: &Step<'_>) -> Result<Done, Fail>
     }
     match step.cause {
         Cause::Owed(row) => {
-            room.written.told.push(row);
+            room.written.told.push((step.tenant, row));
             done.committed.swept.reactions = 1;
         }
         Cause::Due => done.committed.swept.due = 1,

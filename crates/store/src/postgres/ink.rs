@@ -28,8 +28,8 @@ pub(super) struct Written {
     /// Tenant, task, what it waits for, and whether it does from now on.
     pub(super) edges: Vec<(i64, TaskId, TaskId, bool)>,
     pub(super) reactions: Vec<(i64, Reaction)>,
-    /// Reactions that were carried out.
-    pub(super) told: Vec<i64>,
+    /// Reactions that were carried out, each with its tenant.
+    pub(super) told: Vec<(i64, i64)>,
     pub(super) requests: Vec<NewRequest>,
     pub(super) born: bool,
 }

@@ -40,8 +40,8 @@ const SHARE_RECORDS: &str = "SELECT pg_advisory_xact_lock_shared($1, n.tenant)
     FROM unnest($2::int4[]) n (tenant)";
 pub(super) const OWN_RECORDS: &str = "SELECT pg_advisory_xact_lock($1, $2)";
 /// What another server is telling just now is not told twice. Whoever has the task has these too.
-const LOCK_OWED: &str = "SELECT id FROM reactions WHERE id = ANY($1::int8[])
-    FOR UPDATE SKIP LOCKED";
+const LOCK_OWED: &str = "SELECT r.id FROM unnest($1::int8[], $2::int8[]) n (tenant, id)
+    JOIN reactions r ON r.tenant = n.tenant AND r.id = n.id FOR UPDATE OF r SKIP LOCKED";
 const LOCK_TASKS: &str = "SELECT f.tenant, f.task, f.head, f.body
     FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
     JOIN flows f ON f.tenant = n.tenant AND f.task = n.task
@@ -193,7 +193,8 @@ async fn held_elsewhere(conn: &mut Conn, room: &Room, named: &Tasks) -> Result<T
 
 fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -> First {
     let tenants: Vec<i64> = room.tenants.keys().copied().collect();
-    let rows: Vec<i64> = steps.iter().filter_map(Step::owed).collect();
+    let owed = steps.iter().filter_map(|step| Some((step.tenant, step.owed()?)));
+    let (of_rows, rows): (Vec<i64>, Vec<i64>) = owed.unzip();
     let mut named: Tasks = manner.besides().cloned().unwrap_or_default();
     let mut waited_for = BTreeSet::new();
     let (mut of, mut principals, mut keys) = (vec![], vec![], vec![]);
@@ -213,7 +214,11 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -
     let any = !tasks.is_empty();
     let lock = if manner.waits() { LOCK_TASKS } else { LOCK_FREE_TASKS };
     let locked = any.then(|| flush.add(lock, params![of_tasks.clone(), tasks.clone()]));
-    let owed = (!rows.is_empty()).then(|| flush.add(LOCK_OWED, params![rows]));
+    if manner.besides().is_some() {
+        // Only what somebody may hold for long is waited for so shortly.
+        flush.add(BOUNDS, Manner::Alone.bounds());
+    }
+    let owed = (!rows.is_empty()).then(|| flush.add(LOCK_OWED, params![of_rows, rows]));
     let leases = any.then(|| flush.add(LEASES, params![of_tasks, tasks]));
     let (of_waited, waited) = columns(&waited_for);
     let dependants =

@@ -36,7 +36,8 @@ impl<'a> Manner<'a> {
         }
     }
 
-    /// How long a lock and a statement may take.
+    /// How long a lock and a statement may take; of claims that wait, until they have what they
+    /// wait for.
     pub(super) fn bounds(self) -> Vec<Param> {
         let (lock, statement) = match self {
             Self::Together | Self::Alone => ("5s", "8s"),

@@ -52,7 +52,9 @@ const REACTIONS: &str = "INSERT INTO reactions (tenant, task, body)
     SELECT n.tenant, n.task, n.body
     FROM unnest($1::int8[], $2::int8[], $3::bytea[]) WITH ORDINALITY n (tenant, task, body, at)
     ORDER BY n.at";
-const DROP_REACTIONS: &str = "DELETE FROM reactions WHERE id = ANY($1::int8[])";
+const DROP_REACTIONS: &str =
+    "DELETE FROM reactions r USING unnest($1::int8[], $2::int8[]) n (tenant, id)
+    WHERE r.tenant = n.tenant AND r.id = n.id";
 const BIRTHS: &str = "UPDATE births SET last = $2 WHERE tenant = $1";
 pub(super) const REQUESTS: &str = "INSERT INTO requests
         (tenant, principal, key, fingerprint, at, task, entry_task, entry, attempt, run)
@@ -262,7 +264,8 @@ fn graph(flush: &mut Flush, written: &Written) {
         flush.add(REACTIONS, params![tenants, tasks, bodies]);
     }
     if !written.told.is_empty() {
-        flush.add(DROP_REACTIONS, params![written.told.clone()]);
+        let (tenants, ids): (Vec<i64>, Vec<i64>) = written.told.iter().copied().unzip();
+        flush.add(DROP_REACTIONS, params![tenants, ids]);
     }
 }
 
