@@ -102,6 +102,11 @@ pub enum Reason {
     },
     /// New work is refused for want of room.
     DiskFull,
+    /// The clock of the database was set back. Time goes on as it was, ahead of that clock.
+    ClockBehind {
+        /// By so much.
+        behind: Millis,
+    },
     /// The store has stopped.
     Stopped {
         /// Why.
@@ -140,6 +145,9 @@ impl Health {
         if let Some(Fault { tenant, position, what }) = store.tampered {
             reasons.push(Reason::Tampered { tenant, position, what: what.into() });
         }
+        if store.clock_behind > Millis(0) {
+            reasons.push(Reason::ClockBehind { behind: store.clock_behind });
+        }
         if store.overdue > OVERDUE_MAX {
             reasons.push(Reason::LeaseOverdue { overdue: store.overdue });
         }
@@ -175,6 +183,7 @@ impl Health {
             | Reason::SealLate { .. }
             | Reason::Tampered { .. }
             | Reason::DiskFull
+            | Reason::ClockBehind { .. }
             | Reason::Unreadable { .. } => None,
         })
     }

@@ -95,7 +95,17 @@ const MODULES: &[(&str, &[&str])] = &[
     ("init", &[]),
     (
         "bench",
-        &["chance", "clock", "engine", "home", "identity", "operations", "redaction", "tokens"],
+        &[
+            "chance",
+            "clock",
+            "clockwork",
+            "engine",
+            "home",
+            "identity",
+            "operations",
+            "redaction",
+            "tokens",
+        ],
     ),
     ("surroundings", &[]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),

@@ -24,7 +24,7 @@ const BYTES_RESERVED: usize = 8 << 20;
 /// Orders of one tenant that may wait: no tenant fills the place of all.
 const TENANT_MAX: usize = WAITING_MAX / 2;
 /// Sweeps and seals that may wait: each does what all of them would.
-const SWEEPS_MAX: usize = 16;
+const SWEEPS_MAX: usize = 64;
 /// Orders of one tenant that are taken before the next tenant's turn comes.
 const TURN: usize = 64;
 
@@ -87,44 +87,22 @@ impl Inbox {
     /// Lets an order wait, or says why not.
     pub(crate) fn push(&self, job: Job) -> Result<(), Error> {
         let mut queues = self.lock();
-        if queues.closed {
-            return Err(Error::Stopped("the store is closed".into()));
-        }
-        if let Aim::Sweep(_) = job.order.aim {
-            if queues.sweeps.len() >= SWEEPS_MAX {
-                return Err(Error::Overloaded);
-            }
-            queues.sweeps.push_back(Work::Order(Box::new(job)));
-            self.ring();
-            return Ok(());
-        }
-        let ends = job.order.ends_work();
-        let (orders_max, bytes_max) = if ends {
-            (WAITING_MAX, BYTES_MAX)
-        } else {
-            (WAITING_MAX - RESERVED, BYTES_MAX - BYTES_RESERVED)
-        };
-        if queues.waiting >= orders_max || queues.bytes + job.bytes > bytes_max {
-            return Err(Error::Overloaded);
-        }
-        let tenant = job.order.tenant.clone();
-        let own = queues.by_tenant.get(&tenant);
-        let (own, own_bytes) =
-            own.map_or((0, 0), |own| (own.ends.len() + own.rest.len(), own.bytes));
-        if own >= TENANT_MAX || own_bytes + job.bytes > BYTES_MAX / 2 {
-            return Err(Error::Overloaded);
-        }
-        queues.waiting += 1;
-        queues.bytes += job.bytes;
-        if !queues.by_tenant.contains_key(&tenant) {
-            queues.turns.push_back(tenant.clone());
-        }
-        let waiting = queues.by_tenant.entry(tenant).or_default();
-        waiting.bytes += job.bytes;
-        let queue = if ends { &mut waiting.ends } else { &mut waiting.rest };
-        queue.push_back(Box::new(job));
+        queues.admit(&job)?;
+        queues.place(job);
         self.ring();
         Ok(())
+    }
+
+    /// Lets an order wait that another queue had accepted; one that finds no place is answered.
+    pub(crate) fn hand_on(&self, job: Job) {
+        let mut queues = self.lock();
+        match queues.admit(&job) {
+            Ok(()) => {
+                queues.place(job);
+                self.ring();
+            }
+            Err(error) => drop(job.reply.send(Err(error))),
+        }
     }
 
     /// Asks for seals to be written; once closed, whoever waits for the reply sees it dropped.
@@ -206,17 +184,60 @@ impl Inbox {
 }
 
 impl Queues {
+    /// Whether an order may wait.
+    fn admit(&self, job: &Job) -> Result<(), Error> {
+        if self.closed {
+            return Err(Error::Stopped("the store is closed".into()));
+        }
+        if let Aim::Sweep(_) = job.order.aim {
+            return if self.sweeps.len() < SWEEPS_MAX { Ok(()) } else { Err(Error::Overloaded) };
+        }
+        let (orders_max, bytes_max) = if job.order.ends_work() {
+            (WAITING_MAX, BYTES_MAX)
+        } else {
+            (WAITING_MAX - RESERVED, BYTES_MAX - BYTES_RESERVED)
+        };
+        if self.waiting >= orders_max || self.bytes + job.bytes > bytes_max {
+            return Err(Error::Overloaded);
+        }
+        let own = self.by_tenant.get(&job.order.tenant);
+        let (own, own_bytes) =
+            own.map_or((0, 0), |own| (own.ends.len() + own.rest.len(), own.bytes));
+        if own >= TENANT_MAX || own_bytes + job.bytes > BYTES_MAX / 2 {
+            return Err(Error::Overloaded);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, job: Job) {
+        if let Aim::Sweep(_) = job.order.aim {
+            self.sweeps.push_back(Work::Order(Box::new(job)));
+            return;
+        }
+        let ends = job.order.ends_work();
+        let tenant = job.order.tenant.clone();
+        self.waiting += 1;
+        self.bytes += job.bytes;
+        if !self.by_tenant.contains_key(&tenant) {
+            self.turns.push_back(tenant.clone());
+        }
+        let waiting = self.by_tenant.entry(tenant).or_default();
+        waiting.bytes += job.bytes;
+        let queue = if ends { &mut waiting.ends } else { &mut waiting.rest };
+        queue.push_back(Box::new(job));
+    }
+
     fn take_some(&mut self, count_max: usize) -> Vec<Work> {
         let mut batch: Vec<Work> = self.sweeps.drain(..).collect();
-        while batch.len() < count_max && self.take_turn(&mut batch) {}
+        while batch.len() < count_max && self.take_turn(&mut batch, count_max) {}
         batch
     }
 
     /// Takes what the next tenant's turn allows; false when nobody waits.
-    fn take_turn(&mut self, batch: &mut Vec<Work>) -> bool {
+    fn take_turn(&mut self, batch: &mut Vec<Work>, count_max: usize) -> bool {
         let Some(tenant) = self.turns.pop_front() else { return false };
         let Some(waiting) = self.by_tenant.get_mut(&tenant) else { return true };
-        for _ in 0..TURN {
+        for _ in 0..TURN.min(count_max - batch.len()) {
             let job = waiting.ends.pop_front().or_else(|| waiting.rest.pop_front());
             let Some(job) = job else { break };
             self.waiting -= 1;

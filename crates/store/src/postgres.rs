@@ -21,6 +21,7 @@ mod lists;
 mod load;
 pub mod loan;
 mod look;
+mod manner;
 mod migrate;
 mod open;
 mod orders;
@@ -42,9 +43,10 @@ mod trust;
 mod wire;
 mod writer;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use baton_domain::ids::{DeploymentId, TaskId, TenantId};
 use baton_domain::lane::Lane;
@@ -60,11 +62,11 @@ pub use migrate::Unfinished;
 use readers::Reader;
 use room::Projects;
 use time::DatabaseTime;
+use writer::{Queue, Queues};
 
 use crate::chain::SALT_BYTES;
 use crate::clock::boot_millis;
 use crate::gauges::Gauges;
-use crate::inbox::Inbox;
 pub use crate::rows::Chance;
 use crate::rows::{Salts, nat};
 use crate::ruling::Judge;
@@ -73,12 +75,22 @@ use crate::{Bell, Clock, PepperDigest};
 
 /// Batches on their way at once: while one is being committed the next ones lock and judge.
 const BATCHES: usize = 4;
-/// Connections that write: one for each batch, and a few for what comes between.
-const WRITERS: usize = BATCHES + 2;
+/// Orders by themselves on their way at once: most of them are short, and some wait for somebody.
+const LONERS: usize = 3;
+/// Connections that write: one for each of these, for claims that wait, and for what comes between.
+const WRITERS: usize = BATCHES + LONERS + 2;
+/// Connections of the one that sweeps.
+const SWEEPERS: usize = 1;
+/// How long a flush of writers may take: longer than a statement, so that the database gives up first.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// The same for sweeps, whose statements are given less: other servers wait for no outage.
+const SWEEP_WITHIN: Duration = Duration::from_secs(5);
+/// The same for readers.
+const READ_WITHIN: Duration = Duration::from_secs(35);
 /// Connections that read.
 const READERS: usize = 4;
 /// Connections of one server at most: one tells other servers, one listens, one closes up.
-const CONNECTIONS_MAX: usize = WRITERS + READERS + 3;
+const CONNECTIONS_MAX: usize = WRITERS + SWEEPERS + READERS + 3;
 /// How long new work is refused after the disk was full, before it is tried again.
 const FULL_FOR_MILLIS: i64 = 1_000;
 
@@ -224,8 +236,9 @@ struct Shared {
     salts: Mutex<Salts>,
     signing: Option<SigningKey>,
     writers: Connections,
+    sweepers: Connections,
     readers: Connections,
-    inbox: Inbox,
+    queues: Queues,
     gauges: Gauges,
     bells: Bells,
     known: Mutex<Known>,
@@ -245,11 +258,12 @@ struct Known {
     lanes: HashMap<i64, Arc<Lane>>,
     /// Tasks for which time cannot pass, until somebody changes them or the store is opened again.
     aside: BTreeSet<(TenantId, TaskId)>,
+    /// Tasks that somebody held when a sweep came by, and when to look again, by our own count.
+    later: BTreeMap<(TenantId, TaskId), i64>,
 }
 
 const NAMES: &str = "SELECT (SELECT number FROM meta WHERE name = 'incarnation'),
     (SELECT bytes FROM meta WHERE name = 'deployment'),
-    (extract(epoch FROM clock_timestamp()) * 1000)::int8,
     (SELECT coalesce(max(last_at), 0) FROM tenants)";
 
 impl PostgresStore {
@@ -274,7 +288,8 @@ impl PostgresStore {
         let deployment = row.get::<_, Option<&[u8]>>(1).map(String::from_utf8_lossy);
         let deployment = deployment.and_then(|name| DeploymentId::new(&name).ok());
         let time = Arc::new(DatabaseTime::new(options.clock.take()));
-        time.at_least(time.heard(Timestamp(row.get(2))).max(Timestamp(row.get(3))));
+        time::settle(&mut conn, &time).await.map_err(damaged)?;
+        time.at_least(time.now().max(Timestamp(row.get(2))));
         let mut own = [0; 8];
         (options.chance)(&mut own);
         let shared = Arc::new(Shared {
@@ -282,11 +297,12 @@ impl PostgresStore {
             time,
             salts: Mutex::new(Salts::new(options.chance)),
             signing: options.signing,
-            writers: Connections::new(address.clone(), WRITERS),
+            writers: Connections::new(address.clone(), WRITERS).bounded(WRITE_WITHIN),
+            sweepers: Connections::new(address.clone(), SWEEPERS).bounded(SWEEP_WITHIN),
             readers: Connections::new(address.clone(), READERS),
             address,
             reader: migrated.reader,
-            inbox: Inbox::default(),
+            queues: Queues::default(),
             gauges: Gauges::default(),
             bells: Bells::new(options.bell, u64::from_be_bytes(own)),
             known: Mutex::default(),
@@ -294,8 +310,11 @@ impl PostgresStore {
             incarnation,
             deployment: deployment.ok_or(OpenError::NotBaton)?,
         });
-        let writers = (0..BATCHES).map(|_| tokio::spawn(writer::work(Arc::clone(&shared))));
-        let writers = writers.collect();
+        let work = |queue| tokio::spawn(writer::work(Arc::clone(&shared), queue));
+        let batches = (0..BATCHES).map(|_| work(Queue::Together));
+        let loners = (0..LONERS).map(|_| work(Queue::Alone));
+        let others = [work(Queue::Hungry), work(Queue::Sweeps)];
+        let writers = batches.chain(loners).chain(others).collect();
         let ears = vec![
             tokio::spawn(bells::tell(Arc::clone(&shared))),
             tokio::spawn(bells::listen(Arc::clone(&shared))),
@@ -318,11 +337,12 @@ impl PostgresStore {
 
     /// Takes no more orders, carries out what was accepted, and gives up its connections.
     pub async fn close(mut self) {
-        self.shared.inbox.close();
+        self.shared.queues.close();
         for writer in std::mem::take(&mut self.writers) {
             drop(writer.await);
         }
         self.shared.writers.close();
+        self.shared.sweepers.close();
         self.shared.readers.close();
     }
 }
@@ -330,7 +350,7 @@ impl PostgresStore {
 impl Drop for PostgresStore {
     /// What was accepted is carried out by the writers, who then end by themselves.
     fn drop(&mut self) {
-        self.shared.inbox.close();
+        self.shared.queues.close();
         self.ears.drain(..).for_each(|ear| ear.abort());
     }
 }

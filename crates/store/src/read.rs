@@ -137,6 +137,8 @@ pub struct Health {
     pub free_bytes: Option<u64>,
     /// Whether new work is refused for want of room.
     pub full: bool,
+    /// How far the clock was set back that the store goes by; time goes on as if it had not been.
+    pub clock_behind: Millis,
     /// Why the store stopped, if it did.
     pub stopped: Option<String>,
 }

@@ -182,8 +182,14 @@ impl SqliteStore {
     }
 
     /// Opens the store in a folder that was entered before.
-    pub fn open_in(place: Place, folder: &Path, mut options: Options) -> Result<Self, OpenError> {
+    pub fn open_in(
+        mut place: Place,
+        folder: &Path,
+        mut options: Options,
+    ) -> Result<Self, OpenError> {
         let path = folder.join("baton.db");
+        // Without ballast a full disk is still survived; only ends of work may then not fit.
+        drop(place.restore_ballast());
         let damaged = |error: rusqlite::Error| OpenError::Damaged(error.to_string());
         let conn = prepared(folder, &mut options)?;
         let swept_at = place.watched_at();

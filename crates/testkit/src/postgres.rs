@@ -9,9 +9,11 @@
 
 mod admin;
 mod guardian;
+mod network;
 mod place;
 mod pooler;
 mod programs;
+mod session;
 mod shared;
 mod template;
 
@@ -24,8 +26,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use network::Network;
 pub use pooler::Pooler;
 pub use programs::Programs;
+pub use session::Session;
 
 use guardian::Guardian;
 
@@ -173,6 +177,15 @@ impl Database {
     #[must_use]
     pub fn url(&self) -> String {
         url(&self.home, self.port, OWNER, &self.name)
+    }
+
+    /// Somebody else in it, who may hold what others need.
+    ///
+    /// # Panics
+    /// If the cluster does not answer.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::open(&url(&self.home, ADMIN, &self.name))
     }
 
     /// Ends every connection to it, as an administrator does.

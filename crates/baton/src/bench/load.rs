@@ -18,12 +18,14 @@ use baton_domain::time::Millis;
 use baton_store::order::Kind as Sort;
 use baton_store::{Actor, Aim, Committed, Error, Order};
 use hdrhistogram::Histogram;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Failure;
 use super::table::per_second;
 use crate::chance::SystemChance;
 use crate::clock::Stopwatch;
+use crate::clockwork;
 use crate::engine::{Claimed, Engine, Target, Wish};
 use crate::home;
 
@@ -33,6 +35,9 @@ pub(super) struct Load {
     watch: Arc<dyn Stopwatch>,
     folder: PathBuf,
     done: Arc<AtomicU64>,
+    /// While this is there, time passes: on a database that others may share, a silence of all
+    /// servers is an outage.
+    _clockwork: Option<watch::Sender<bool>>,
 }
 
 type Measured = (f64, Histogram<u64>);
@@ -49,7 +54,10 @@ impl Load {
         watch: Arc<dyn Stopwatch>,
     ) -> Result<Self, Failure> {
         let engine = home::open_elsewhere(folder, url, None, Arc::new(SystemChance)).await?;
-        Self::with(engine, folder, watch).await
+        let load = Self::with(engine, folder, watch).await?;
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(clockwork::run(Arc::clone(&load.engine), stopped));
+        Ok(Self { _clockwork: Some(stop), ..load })
     }
 
     async fn with(
@@ -70,7 +78,7 @@ impl Load {
         let put = Aim::Record(RecordCommand::PutProject(bench), None);
         engine.submit(order(0, put)).await?;
         let done = Arc::new(AtomicU64::new(0));
-        Ok(Self { engine, watch, folder: folder.into(), done })
+        Ok(Self { engine, watch, folder: folder.into(), done, _clockwork: None })
     }
 
     /// Ends the load and tells where its folder is.

@@ -72,6 +72,12 @@ fn a_full_disk_and_a_stopped_store_are_red_and_say_so() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_is_red_and_says_by_how_much() {
+    let behind = Millis::hours(1);
+    check(Told { clock_behind: behind, ..Told::default() }, &[Reason::ClockBehind { behind }]);
+}
+
+#[test]
 fn a_changed_history_is_red_and_says_where() {
     let fault = Fault { tenant: "local".into(), position: 7, what: "the link does not hold" };
     let reason =

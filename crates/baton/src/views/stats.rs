@@ -29,6 +29,8 @@ words! {
         Tampered = "tampered",
         /// There is no room.
         DiskFull = "disk_full",
+        /// The clock of the database was set back.
+        ClockBehind = "clock_behind",
         /// The store has stopped.
         Stopped = "stopped",
         /// The store does not say how it is.
@@ -196,6 +198,13 @@ impl TroubleView {
             Reason::DiskFull => {
                 (TroubleCode::DiskFull, "there is no room for new work; free some space".to_owned())
             }
+            Reason::ClockBehind { behind } => (
+                TroubleCode::ClockBehind,
+                format!(
+                    "the clock of the database is {} behind; time goes on as it was: set it right",
+                    ago(behind)
+                ),
+            ),
             Reason::Stopped { .. } => {
                 (TroubleCode::Stopped, "the store has stopped; start the server again".to_owned())
             }
@@ -205,6 +214,7 @@ impl TroubleView {
         };
         let next = match reason {
             Reason::DiskFull => "df -h",
+            Reason::ClockBehind { .. } => "timedatectl status",
             Reason::Tampered { .. } => "baton audit verify",
             // What to restart, and how, is known on the machine of the server.
             Reason::SweepLate { .. }

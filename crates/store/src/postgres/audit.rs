@@ -8,6 +8,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use tokio_postgres::Row;
 
 use super::load::{BEGIN, BOUNDS, OWN_RECORDS, hash};
+use super::manner::Manner;
 use super::pen::COMMIT;
 use super::reads::Reading;
 use super::trouble::Trouble;
@@ -112,7 +113,7 @@ pub(super) async fn write_seals(shared: &Shared, seals: Vec<(i64, Seal)>) -> Res
         lent.begun();
         let mut flush = Flush::default();
         flush.add(BEGIN, vec![]);
-        flush.add(BOUNDS, vec![]);
+        flush.add(BOUNDS, Manner::Alone.bounds());
         flush.add(OWN_RECORDS, params![SEAL_LOCK, 0_i32]);
         for (tenant, seal) in seals {
             let row = params![

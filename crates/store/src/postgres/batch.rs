@@ -1,29 +1,49 @@
 //! One batch from its first lock to its last answer.
 
 use std::collections::BTreeMap;
+use std::slice;
 
+use baton_domain::Refusal;
 use baton_domain::decide::due_at;
 use baton_domain::limits::SILENCE_MAX;
 use baton_domain::project::Project;
 
+use super::claims::Claimed;
 use super::connections::Lent;
 use super::ink::Done;
 use super::load;
 use super::look::{self, Wanted};
+use super::manner::{Manner, Tasks};
 use super::orders::Fail;
 use super::pen::{self, Heads};
 use super::room::{Room, Spot};
 use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;
-use super::{Shared, amnesty, claims};
+use super::{Shared, amnesty, claims, time};
 use crate::order::Committed;
 use crate::{Error, Freed};
 
 /// How often a batch that stood in somebody's way is tried again.
 const TRIES: usize = 6;
 
-/// What each step is answered with.
-pub(super) type Answered = Vec<Result<Committed, Error>>;
+/// What came of a batch.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// What each step is answered with; nothing if it was left out because somebody holds what it is
+    /// about.
+    pub(super) answers: Vec<Option<Result<Committed, Error>>>,
+    /// What claims that were left out had stepped over.
+    pub(super) stepped_over: Tasks,
+}
+
+/// What came of one step so far.
+enum Judged {
+    Answer(Result<Box<Done>, Error>),
+    /// A claim that may find something further down.
+    Hungry,
+    /// Somebody else holds what it is about.
+    LeftOut,
+}
 
 /// Why a batch was not carried out.
 pub(super) enum Ended {
@@ -43,19 +63,22 @@ impl From<Trouble> for Ended {
 
 /// Carries out steps, all of them in one transaction if nothing stands in the way. A step that
 /// breaks is found by carrying out each by itself.
-pub(super) async fn run(shared: &Shared, steps: &[Step<'_>]) -> Answered {
-    let told = match repeat(shared, steps).await {
+pub(super) async fn run(shared: &Shared, steps: &[Step<'_>], manner: Manner<'_>) -> Answered {
+    let told = match repeat(shared, steps, manner).await {
         Ok(answered) => return answered,
         Err(Ended::Trouble(Trouble::Broken(_) | Trouble::Raced(_))) if steps.len() > 1 => {
-            let mut answered = vec![];
+            let mut all = Answered::default();
             for step in steps {
-                answered.extend(Box::pin(run(shared, std::slice::from_ref(step))).await);
+                let one = Box::pin(run(shared, slice::from_ref(step), manner)).await;
+                all.answers.extend(one.answers);
+                all.stepped_over.extend(one.stepped_over);
             }
-            return answered;
+            return all;
         }
         Err(ended) => ended,
     };
-    steps.iter().map(|_| Err(told.told())).collect()
+    let answers = steps.iter().map(|_| Some(Err(told.told()))).collect();
+    Answered { answers, ..Answered::default() }
 }
 
 impl Ended {
@@ -68,24 +91,31 @@ impl Ended {
     }
 }
 
-async fn repeat(shared: &Shared, steps: &[Step<'_>]) -> Result<Answered, Ended> {
+async fn repeat(
+    shared: &Shared,
+    steps: &[Step<'_>],
+    manner: Manner<'_>,
+) -> Result<Answered, Ended> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut lent = shared.writers.get().await?;
-        let ended = match once(shared, &mut lent, steps, tries > 1).await {
+        let mut lent = manner.connections(shared).get().await?;
+        let ended = match once(shared, &mut lent, steps, manner, tries > 1).await {
             Ok(answered) => {
                 lent.done();
                 return Ok(answered);
             }
             Err(ended) => ended,
         };
-        undo(&mut lent).await;
+        ended.undo(&mut lent).await;
         drop(lent);
         match &ended {
-            Ended::Silence if tries < TRIES => amnesty::grant(shared).await?,
+            Ended::Silence if tries < TRIES => amnesty::grant(shared, manner).await?,
+            Ended::Trouble(Trouble::ClockSet) if tries < TRIES => {
+                time::settle_for(shared, manner).await?;
+            }
             Ended::Trouble(Trouble::Raced(_)) if steps.len() == 1 && tries < TRIES => {}
-            Ended::Trouble(Trouble::Again(why)) if tries < TRIES => {
+            Ended::Trouble(Trouble::Again(why) | Trouble::Stale(why)) if tries < TRIES => {
                 tracing::debug!(why, "a batch is tried again");
             }
             // Nothing of it was sent to be committed, so it may be tried on another connection.
@@ -102,10 +132,23 @@ async fn repeat(shared: &Shared, steps: &[Step<'_>]) -> Result<Answered, Ended> 
     }
 }
 
-/// Ends a transaction that failed; a connection that cannot even do that is thrown away.
-pub(super) async fn undo(lent: &mut Lent<'_>) {
+/// Ends a transaction; a connection that cannot even do that is thrown away.
+pub(super) async fn roll_back(lent: &mut Lent<'_>) {
     if !lent.client.is_closed() && lent.query("ROLLBACK", vec![]).await.is_ok() {
         lent.done();
+    }
+}
+
+/// Ends a transaction that failed. A connection on which something broke is thrown away with it, for
+/// it may break again.
+pub(super) async fn undo(lent: &mut Lent<'_>, trouble: &Trouble) {
+    match trouble {
+        Trouble::Broken(_) | Trouble::Stale(_) | Trouble::Lost(_) => {}
+        Trouble::Again(_)
+        | Trouble::Raced(_)
+        | Trouble::Full
+        | Trouble::Busy(_)
+        | Trouble::ClockSet => roll_back(lent).await,
     }
 }
 
@@ -113,10 +156,11 @@ async fn once(
     shared: &Shared,
     lent: &mut Lent<'_>,
     steps: &[Step<'_>],
+    manner: Manner<'_>,
     lock_all: bool,
 ) -> Result<Answered, Ended> {
     lent.begun();
-    let (mut room, waiting) = load::enter(shared, lent, steps).await?;
+    let (mut room, waiting) = load::enter(shared, lent, steps, manner).await?;
     if room.now.since(room.watched_at) > SILENCE_MAX {
         return Err(Ended::Silence);
     }
@@ -132,29 +176,44 @@ async fn once(
     let mut groups = lanes.groups(&room, steps);
     claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);
     look::look_again(shared, lent, &mut room, &wanted).await?;
-    claims::lock_heads(shared, lent, &mut room, &mut groups, steps, false).await?;
-    let mut done: Vec<Option<Result<Done, Error>>> = steps.iter().map(|_| None).collect();
-    for (at, step) in steps.iter().enumerate() {
-        done[at] = judge(shared, &mut room, step, at, &groups, false)?;
-    }
-    let hungry = |group: &mut claims::Group| group.keep(|at| done[at].is_none());
-    if groups.iter_mut().map(hungry).fold(false, |any, group| any | group) {
-        claims::lock_heads(shared, lent, &mut room, &mut groups, steps, true).await?;
+    let (judged, stepped_over) = judge_all(shared, lent, &mut room, &mut groups, steps).await?;
+    let heads = finish(lent, &room).await?;
+    let answers = judged.into_iter().map(|judged| match judged {
+        Judged::Answer(Ok(done)) => Some(Ok(with_position(*done, &room, &heads))),
+        Judged::Answer(Err(error)) => Some(Err(error)),
+        Judged::Hungry => Some(Err(Error::Refused(Refusal::NothingClaimable))),
+        Judged::LeftOut => None,
+    });
+    let answers = answers.collect();
+    shared.after_commit(room, &heads);
+    Ok(Answered { answers, stepped_over })
+}
+
+/// Judges every step, and claims that found nothing again as long as there may be more heads.
+async fn judge_all(
+    shared: &Shared,
+    lent: &mut Lent<'_>,
+    room: &mut Room,
+    groups: &mut [claims::Group],
+    steps: &[Step<'_>],
+) -> Result<(Vec<Judged>, Tasks), Trouble> {
+    let mut judged: Vec<Judged> = steps.iter().map(|_| Judged::Hungry).collect();
+    let mut stepped_over = Tasks::new();
+    for round in 0..claims::ROUNDS {
+        claims::lock_heads(shared, lent, room, groups, steps, round).await?;
         for (at, step) in steps.iter().enumerate() {
-            if done[at].is_none() {
-                done[at] = judge(shared, &mut room, step, at, &groups, true)?;
+            if matches!(judged[at], Judged::Hungry) {
+                judged[at] = judge(shared, room, step, at, groups)?;
             }
         }
+        stepped_over.extend(groups.iter().flat_map(claims::Group::stepped_over));
+        let hungry = |at: usize| matches!(judged[at], Judged::Hungry);
+        let left = groups.iter_mut().map(|group| group.keep(hungry)).filter(|any| *any).count();
+        if left == 0 {
+            break;
+        }
     }
-    let heads = finish(lent, &room).await?;
-    let answered = done.into_iter().map(|done| match done {
-        Some(Ok(done)) => Ok(with_position(done, &room, &heads)),
-        Some(Err(error)) => Err(error),
-        None => Err(Error::Refused(baton_domain::Refusal::NothingClaimable)),
-    });
-    let answered = answered.collect();
-    shared.after_commit(room, &heads);
-    Ok(answered)
+    Ok((judged, stepped_over))
 }
 
 /// Commits what there is to commit. From the moment that it is sent, a lost connection means that
@@ -175,29 +234,44 @@ impl Ended {
             | Trouble::Raced(_)
             | Trouble::Full
             | Trouble::Busy(_)
+            | Trouble::Stale(_)
+            | Trouble::ClockSet
             | Trouble::Broken(_) => Self::Trouble(trouble),
+        }
+    }
+
+    /// Ends the transaction that ended like this.
+    pub(super) async fn undo(&self, lent: &mut Lent<'_>) {
+        match self {
+            Self::Silence => roll_back(lent).await,
+            Self::Trouble(trouble) => undo(lent, trouble).await,
+            // Nobody knows what is on this connection: it is thrown away.
+            Self::Unknown(_) => {}
         }
     }
 }
 
-/// Judges one step. None if a claim may find something further down.
+/// Judges one step.
 fn judge(
     shared: &Shared,
     room: &mut Room,
     step: &Step<'_>,
     at: usize,
     groups: &[claims::Group],
-    last_try: bool,
-) -> Result<Option<Result<Done, Error>>, Trouble> {
+) -> Result<Judged, Trouble> {
+    if step.is_held_elsewhere(room) {
+        return Ok(Judged::LeftOut);
+    }
     let judged = match (&step.cause, &step.goal) {
         (Cause::Due | Cause::Owed(_), _) => pass(shared, room, step),
         (Cause::Order, _) => match room.replay(step) {
-            Ok(Some(replayed)) => return Ok(Some(Ok(replayed))),
+            Ok(Some(replayed)) => return Ok(Judged::Answer(Ok(Box::new(replayed)))),
             Ok(None) if shared.is_full() && !step.ends => Err(Fail::Answer(Error::DiskFull)),
             Ok(None) => match &step.goal {
-                Goal::Next(_) => match room.claim(shared, step, groups, at, last_try) {
-                    Ok(Some(done)) => Ok(done),
-                    Ok(None) => return Ok(None),
+                Goal::Next(_) => match room.claim(shared, step, groups, at) {
+                    Ok(Claimed::Taken(done)) => Ok(*done),
+                    Ok(Claimed::Hungry) => return Ok(Judged::Hungry),
+                    Ok(Claimed::SteppedOver) => return Ok(Judged::LeftOut),
                     Err(fail) => Err(fail),
                 },
                 Goal::Task(..) | Goal::Birth(..) | Goal::Nothing => room.carry_out(shared, step),
@@ -208,9 +282,9 @@ fn judge(
     match judged {
         Ok(done) => {
             room.remember(step, &done);
-            Ok(Some(Ok(done)))
+            Ok(Judged::Answer(Ok(Box::new(done))))
         }
-        Err(Fail::Answer(error)) => Ok(Some(Err(error))),
+        Err(Fail::Answer(error)) => Ok(Judged::Answer(Err(error))),
         Err(Fail::Trouble(trouble)) => Err(trouble),
     }
 }
@@ -232,7 +306,7 @@ fn pass(shared: &Shared, room: &mut Room, step: &Step<'_>) -> Result<Done, Fail>
     }
     match step.cause {
         Cause::Owed(row) => {
-            room.written.told.push(row);
+            room.written.told.push((step.tenant, row));
             done.committed.swept.reactions = 1;
         }
         Cause::Due => done.committed.swept.due = 1,

@@ -22,6 +22,8 @@ use crate::{Bell, Freed};
 const LOOK_EVERY: Duration = Duration::from_millis(450);
 /// How long to wait before a lost connection is made again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// When whoever waits for work looks again at what somebody holds.
+const SOON: Duration = Duration::from_millis(500);
 /// Bytes of one notice; the database allows eight thousand.
 const NOTICE_BYTES_MAX: usize = 7_000;
 
@@ -36,14 +38,16 @@ pub(super) struct Bells {
     own: u64,
     outbox: Mutex<BTreeSet<(TenantId, bool)>>,
     filled: Notify,
+    /// Tenants for which it will ring soon.
+    soon: Mutex<BTreeSet<TenantId>>,
     /// How far the entries of each tenant were when this server last rang for all of them.
     heads: Mutex<HashMap<i64, u64>>,
 }
 
 impl Bells {
     pub(super) fn new(bell: Bell, own: u64) -> Self {
-        let (outbox, heads) = (Mutex::default(), Mutex::default());
-        Self { bell, own, outbox, filled: Notify::new(), heads }
+        let (outbox, soon, heads) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { bell, own, outbox, filled: Notify::new(), soon, heads }
     }
 
     /// Rings here at once and elsewhere soon.
@@ -73,6 +77,10 @@ impl Bells {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn soon(&self) -> std::sync::MutexGuard<'_, BTreeSet<TenantId>> {
+        self.soon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Somebody else's work, of a tenant: anything may be claimable now.
     fn ring_for(&self, tenants: impl IntoIterator<Item = (TenantId, bool)>) {
         let both = |(tenant, claimable): (TenantId, bool)| {
@@ -83,6 +91,20 @@ impl Bells {
             (self.bell)(&freed);
         }
     }
+}
+
+/// Rings in a moment for whoever waits for work of a tenant: somebody holds what there is, and will
+/// tell nobody when it is let go of.
+pub(super) fn ring_soon(shared: &Arc<Shared>, tenant: &TenantId) {
+    if !shared.bells.soon().insert(tenant.clone()) {
+        return;
+    }
+    let (shared, tenant) = (Arc::clone(shared), tenant.clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(SOON).await;
+        shared.bells.soon().remove(&tenant);
+        shared.bells.ring_for([(tenant, true)]);
+    });
 }
 
 /// Tells other servers, for as long as the store is open.

@@ -10,7 +10,7 @@ use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::pool::{PoolName, bar};
 use baton_domain::task::Flow;
-use baton_domain::time::Timestamp;
+use tokio_postgres::Row;
 
 use super::Shared;
 use super::ink::Done;
@@ -19,6 +19,7 @@ use super::look::Wanted;
 use super::orders::Fail;
 use super::room::{Ledger, Room};
 use super::step::{Goal, Step};
+use super::time::told;
 use super::trouble::Trouble;
 use super::wire::{Answers, Conn, Flush, params};
 use crate::Error;
@@ -26,8 +27,11 @@ use crate::rows::{int, json, lane_number, nat, parse};
 
 /// Lanes of a tenant that a claim looks at.
 const LANES_MAX: i64 = 4_096;
-/// Heads that one claim may try when the first was refused.
-const CLAIM_TRIES: usize = 256;
+/// Heads that are locked besides one for each claim, round after round, as long as one finds nothing:
+/// most are content with the first, and whoever is not shall not lock all at once.
+const WIDTHS: [usize; 4] = [0, 8, 64, 256];
+/// Heads that others hold and that are told of: enough to wait for.
+const TOLD_MAX: i64 = 8;
 /// Heads of a lane that others may be holding just now.
 const SKIPPED_MAX: usize = 256;
 /// Heads that a claim may step over because the judge broke.
@@ -54,26 +58,37 @@ const PROBES: &str = "WITH RECURSIVE l (lane, task) AS (
     SELECT lane, task FROM l LIMIT $2";
 const BODIES: &str = "SELECT body FROM flows WHERE tenant = $1 AND task = ANY($2::int8[])";
 /// The heads are found without a lock; then as many as are wanted are locked, the first first, and
-/// whatever somebody else has is stepped over.
-const HEADS: &str = "SELECT f.tenant, f.task, f.head, f.body FROM (
-        SELECT h.task, min(h.ready_at - l.boost) AS rank
-        FROM unnest($2::int8[], $3::int8[]) l (id, boost)
-        CROSS JOIN LATERAL (SELECT task, ready_at FROM flows WHERE tenant = $1 AND lane = l.id
-            ORDER BY ready_at, task LIMIT $6) h
-        GROUP BY h.task
+/// whatever somebody else has is stepped over. If fewer could be locked than were wanted, the first
+/// that were stepped over come too, without a body, and every row says how many heads were found.
+const HEADS: &str = "WITH c AS MATERIALIZED (
+        SELECT h.task, min(h.rank) AS rank FROM (
+            SELECT n.task, n.ready_at - l.boost AS rank
+            FROM unnest($2::int8[], $3::int8[]) l (id, boost)
+            CROSS JOIN LATERAL (SELECT task, ready_at FROM flows WHERE tenant = $1 AND lane = l.id
+                ORDER BY ready_at, task LIMIT $6) n
+            UNION ALL
+            SELECT n.task, n.ready_at - l.boost AS rank
+            FROM unnest($4::int8[], $5::int8[]) l (id, boost)
+            CROSS JOIN LATERAL (SELECT task, ready_at FROM flows WHERE tenant = $1 AND probe = l.id
+                ORDER BY ready_at, task LIMIT $6) n) h
+        GROUP BY h.task ORDER BY rank, h.task),
+    o AS MATERIALIZED (
+        SELECT f.tenant, f.task, f.head, f.body, c.rank
+        FROM c CROSS JOIN LATERAL (SELECT tenant, task, head, body FROM flows
+            WHERE tenant = $1 AND task = c.task AND (lane IS NOT NULL OR probe IS NOT NULL)
+            FOR UPDATE SKIP LOCKED) f
+        LIMIT $7)
+    SELECT u.tenant, u.task, u.head, u.body, (SELECT count(*) FROM c) FROM (
+        SELECT tenant, task, head, body, rank FROM o
         UNION ALL
-        SELECT h.task, min(h.ready_at - l.boost) AS rank
-        FROM unnest($4::int8[], $5::int8[]) l (id, boost)
-        CROSS JOIN LATERAL (SELECT task, ready_at FROM flows WHERE tenant = $1 AND probe = l.id
-            ORDER BY ready_at, task LIMIT $6) h
-        GROUP BY h.task) c
-    JOIN flows f ON f.tenant = $1 AND f.task = c.task
-    WHERE f.lane IS NOT NULL OR f.probe IS NOT NULL
-    ORDER BY c.rank, c.task LIMIT $7
-    FOR UPDATE OF f SKIP LOCKED";
+        (SELECT $1::int8, c.task, NULL::bytea, NULL::bytea, c.rank FROM c
+         WHERE (SELECT count(*) FROM o) < $7::int8
+            AND NOT EXISTS (SELECT 1 FROM o WHERE o.task = c.task)
+         ORDER BY c.rank, c.task LIMIT $8)) u
+    ORDER BY u.rank, u.task";
 
-/// What time it is once the heads are locked: somebody may have written to them since the batch began.
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8";
+/// What time it is once heads are locked: somebody may have written to them since the batch began.
+const CLOCK: &str = concat!("SELECT ", told!());
 
 /// The lanes that claims of a batch may take from, by tenant.
 #[derive(Default)]
@@ -88,7 +103,21 @@ pub(super) struct Group {
     heads: Vec<TaskId>,
     /// Whether there may be more heads than were locked.
     more: bool,
+    /// Heads that somebody else held, if there were no more.
+    stepped_over: Vec<TaskId>,
 }
+
+/// What came of a claim.
+pub(super) enum Claimed {
+    Taken(Box<Done>),
+    /// There may be something further down.
+    Hungry,
+    /// There is nothing besides what somebody else holds, and may let go of again.
+    SteppedOver,
+}
+
+/// Rounds in which heads are locked.
+pub(super) const ROUNDS: usize = WIDTHS.len();
 
 /// Lanes of a tenant in which something waits, each with the task at its head.
 pub(super) struct Waiting {
@@ -140,6 +169,11 @@ impl Group {
         self.steps.retain(|at| keeps(*at));
         !self.steps.is_empty()
     }
+
+    /// What its claims stepped over.
+    pub(super) fn stepped_over(&self) -> impl Iterator<Item = (i64, TaskId)> {
+        self.stepped_over.iter().map(|task| (self.tenant, *task))
+    }
 }
 
 impl Lanes {
@@ -155,8 +189,14 @@ impl Lanes {
             lanes.sort_by_key(|(id, _)| *id);
             lanes.dedup_by_key(|(id, _)| *id);
             let key = (step.tenant, lanes.iter().map(|(id, _)| *id).collect());
-            let fresh =
-                || Group { tenant: step.tenant, lanes, steps: vec![], heads: vec![], more: false };
+            let fresh = || Group {
+                tenant: step.tenant,
+                lanes,
+                steps: vec![],
+                heads: vec![],
+                more: false,
+                stepped_over: vec![],
+            };
             groups.entry(key).or_insert_with(fresh).steps.push(at);
         }
         groups.into_values().collect()
@@ -227,18 +267,19 @@ fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
     }
 }
 
-/// Locks heads for claims: as many as there are claims, or as many as may be tried. Before anything
-/// is judged the time is told anew, so that it never runs backwards for what was locked late.
+/// Locks heads for claims: as many as there are claims, and more in every further round. The time is
+/// told anew in each, so that it never runs backwards for what was locked late.
 pub(super) async fn lock_heads(
     shared: &Shared,
     conn: &mut Conn,
     room: &mut Room,
     groups: &mut [Group],
     steps: &[Step<'_>],
-    again: bool,
+    round: usize,
 ) -> Result<(), Trouble> {
     let (mut flush, mut asked, mut before) = (Flush::default(), vec![], HashMap::new());
-    for (at, group) in groups.iter().enumerate() {
+    for (at, group) in groups.iter_mut().enumerate() {
+        (group.more, group.stepped_over) = (false, vec![]);
         let Some(ledger) = room.tenants.get(&group.tenant) else { continue };
         let roomy = |(_, lane): &&(i64, Arc<Lane>)| {
             group.steps.iter().any(|at| match &steps[*at].goal {
@@ -258,40 +299,47 @@ pub(super) async fn lock_heads(
         // What this batch locked before is not stepped over, so it must fit besides.
         let others: &mut usize = before.entry(group.tenant).or_default();
         *others += group.steps.len();
-        let count = if again { CLAIM_TRIES } else { *others };
+        let count = *others + WIDTHS[round];
         let deep = int((count + SKIPPED_MAX) as u64);
+        let (lanes, boosts) = lanes;
+        let (probes, probe_boosts) = probes;
+        let wanted = int(count as u64);
         let params =
-            params![group.tenant, lanes.0, lanes.1, probes.0, probes.1, deep, int(count as u64)];
-        asked.push((at, count, flush.add(HEADS, params)));
+            params![group.tenant, lanes, boosts, probes, probe_boosts, deep, wanted, TOLD_MAX];
+        asked.push((at, count, deep, flush.add(HEADS, params)));
     }
     if asked.is_empty() {
         return Ok(());
     }
-    let clock = (!again).then(|| flush.add(CLOCK, params![]));
+    let clock = flush.add(CLOCK, params![]);
     let mut answers = conn.send(flush).await?;
-    if let Some(row) = clock.and_then(|at| answers.rows(at).into_iter().next()) {
-        let told = shared.time.heard(Timestamp(row.get(0)));
+    if let Some(row) = answers.rows(clock).first() {
+        let told = shared.time.heard(row)?;
         room.now = shared.time.at_least(room.now.max(told));
     }
-    for (at, count, rows) in asked {
-        let heads = keep_locked(room, answers.rows(rows))?;
-        groups[at].more = heads.len() == count;
-        groups[at].heads = heads;
+    for (at, count, deep, rows) in asked {
+        let rows = answers.rows(rows);
+        let found = rows.first().map_or(0, |row| row.get::<_, i64>(4));
+        let is_locked = |row: &Row| row.get::<_, Option<&[u8]>>(2).is_some();
+        let (locked, others): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_locked);
+        let group = &mut groups[at];
+        group.heads = keep_locked(room, locked)?;
+        group.more = round + 1 < ROUNDS && (group.heads.len() == count || found >= deep);
+        group.stepped_over = others.iter().map(|row| TaskId(nat(row.get(1)))).collect();
     }
     Ok(())
 }
 
 impl Room {
-    /// Gives a claim the first head that the judge lets it have. None if there may be others.
+    /// Gives a claim the first head that the judge lets it have.
     pub(super) fn claim(
         &mut self,
         shared: &Shared,
         step: &Step<'_>,
         groups: &[Group],
         at: usize,
-        last_try: bool,
-    ) -> Result<Option<Done>, Fail> {
-        let Goal::Next(claim) = &step.goal else { return Ok(None) };
+    ) -> Result<Claimed, Fail> {
+        let Goal::Next(claim) = &step.goal else { return Ok(Claimed::Hungry) };
         let nothing = || Fail::from(Refusal::NothingClaimable);
         let ledger = self.ledger(step.tenant)?;
         let held = || ledger.held_by(&claim.claimant.principal);
@@ -300,7 +348,7 @@ impl Room {
         }
         let group = groups.iter().find(|group| group.steps.contains(&at)).ok_or_else(nothing)?;
         let commands = [Command::Claim((*claim).clone())];
-        let (mut broken, mut refused) = (0, false);
+        let mut broken = 0;
         for id in &group.heads {
             if !self.may_try(step.tenant, *id, &claim.claimant)? {
                 continue;
@@ -308,22 +356,28 @@ impl Room {
             match self.on_task(shared, step.tenant, *id, &commands) {
                 Ok(ruling) => {
                     let done = self.write(step.tenant, ruling, step.actor, shared.salt())?;
-                    return Ok(Some(done));
+                    return Ok(Claimed::Taken(Box::new(done)));
                 }
                 // What is wrong with the wish itself is wrong with every head.
                 Err(Fail::Answer(Error::Refused(refusal @ Refusal::Invalid { .. }))) => {
                     return Err(refusal.into());
                 }
-                Err(Fail::Answer(Error::Refused(_))) => refused = true,
+                Err(Fail::Answer(Error::Refused(_))) => {}
                 // A task over which the judge breaks must not hide what queues behind it.
                 Err(Fail::Answer(Error::Internal(why))) if broken < BROKEN_MAX => {
                     tracing::error!(task = %id, why, "a claim broke");
-                    (broken, refused) = (broken + 1, true);
+                    broken += 1;
                 }
                 Err(other) => return Err(other),
             }
         }
-        if !last_try && (group.more || refused) { Ok(None) } else { Err(nothing()) }
+        if group.more {
+            Ok(Claimed::Hungry)
+        } else if group.stepped_over.is_empty() {
+            Err(nothing())
+        } else {
+            Ok(Claimed::SteppedOver)
+        }
     }
 
     /// Whether a head still queues in a lane that lets the claimer in.

@@ -1,17 +1,22 @@
 //! A bounded number of connections. One that was left in the middle of something is thrown away:
 //! the database undoes what it was at.
 
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{AsyncMessage, Connection};
 
+use super::READ_WITHIN;
 use super::address::Address;
 use super::trouble::{Trouble, deepest};
-use super::wire::Conn;
+use super::wire::{Conn, Driver};
 
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -26,6 +31,8 @@ pub(super) struct Connections {
     idle: Mutex<Vec<Conn>>,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// How long a flush may take.
+    within: Duration,
 }
 
 /// A connection for as long as it is needed.
@@ -40,7 +47,13 @@ pub(super) struct Lent<'a> {
 impl Connections {
     pub(super) fn new(address: Address, count_max: usize) -> Self {
         let (permits, home) = (Arc::new(Semaphore::new(count_max)), Handle::current());
-        Self { address, home, idle: Mutex::default(), permits, waiting: AtomicUsize::new(0) }
+        let (idle, waiting) = (Mutex::default(), AtomicUsize::new(0));
+        Self { address, home, idle, permits, waiting, within: READ_WITHIN }
+    }
+
+    /// The same with another bound for each flush.
+    pub(super) fn bounded(self, within: Duration) -> Self {
+        Self { within, ..self }
     }
 
     /// Lends a connection, a new one if none is idle.
@@ -58,7 +71,7 @@ impl Connections {
             match idle {
                 Some(conn) if conn.client.is_closed() => {}
                 Some(conn) => break conn,
-                None => break self.connect().await?,
+                None => break self.connect().await?.bounded(self.within),
             }
         };
         Ok(Lent { from: self, conn: Some(conn), clean: true, _permit: permit })
@@ -134,10 +147,32 @@ pub(super) async fn connect(address: &Address) -> Result<Conn, Trouble> {
         return Err(Trouble::Lost("no answer within five seconds".into()));
     };
     let (client, connection) = connected?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::warn!(error = deepest(&error), "a connection to the database ended");
+    Ok(Conn::new(client, address.pooled, drive(connection)))
+}
+
+/// Carries bytes for a connection until it ends, and listens for warnings. The one that matters is
+/// that a commit no longer waits for a standby: what was committed is then on one disk alone.
+fn drive<S, T>(mut connection: Connection<S, T>) -> Driver
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let warned = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&warned);
+    let driven = tokio::spawn(async move {
+        while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+            match message {
+                Ok(AsyncMessage::Notice(notice)) if *notice.code() == SqlState::WARNING => {
+                    tracing::warn!(warning = notice.message(), "the database warns");
+                    flag.store(true, Ordering::Relaxed);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(error = deepest(&error), "a connection to the database ended");
+                    return;
+                }
+            }
         }
     });
-    Ok(Conn::new(client, address.pooled))
+    Driver { task: driven.abort_handle(), warned }
 }

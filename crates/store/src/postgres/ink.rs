@@ -6,6 +6,7 @@ use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::pool::{PoolMove, Pools, is_eased};
 use baton_domain::reaction::Reaction;
+use baton_domain::time::Timestamp;
 
 use super::room::{Kept, Ledger, Room, Spot};
 use super::trouble::Trouble;
@@ -27,8 +28,8 @@ pub(super) struct Written {
     /// Tenant, task, what it waits for, and whether it does from now on.
     pub(super) edges: Vec<(i64, TaskId, TaskId, bool)>,
     pub(super) reactions: Vec<(i64, Reaction)>,
-    /// Reactions that were carried out.
-    pub(super) told: Vec<i64>,
+    /// Reactions that were carried out, each with its tenant.
+    pub(super) told: Vec<(i64, i64)>,
     pub(super) requests: Vec<NewRequest>,
     pub(super) born: bool,
 }
@@ -49,6 +50,8 @@ pub(super) struct NewEntry {
     pub(super) wave: usize,
     /// The link before it, if that is not of this batch.
     pub(super) before: Hash,
+    /// When it was judged.
+    pub(super) at: Timestamp,
     /// What the link covers before and after position and time.
     pub(super) parts: (Vec<u8>, Vec<u8>),
 }
@@ -64,6 +67,7 @@ pub(super) struct NewRequest {
     pub(super) entry: Option<(u64, u64)>,
     pub(super) attempt: Option<u32>,
     pub(super) run: Option<u32>,
+    pub(super) at: Timestamp,
 }
 
 /// What came of an order, before it has a position.
@@ -85,6 +89,7 @@ pub(super) struct Draft<'a> {
     pub(super) before: Hash,
     pub(super) wave: usize,
     pub(super) salt: [u8; SALT_BYTES],
+    pub(super) at: Timestamp,
 }
 
 impl Written {
@@ -125,6 +130,7 @@ impl Written {
             wrote,
             wave: draft.wave,
             before: draft.before,
+            at: draft.at,
             parts,
         });
         place
@@ -174,8 +180,16 @@ impl Room {
         if !ruling.events.is_empty() {
             let rows = rows_of(&ruling);
             let (about, payload) = (About::Task(flow.id, flow.version), json(&ruling.events));
-            let draft =
-                Draft { about, actor, payload, rows: Some(&rows), before: head, wave, salt };
+            let draft = Draft {
+                about,
+                actor,
+                payload,
+                rows: Some(&rows),
+                before: head,
+                wave,
+                salt,
+                at: now,
+            };
             done.place = Some(Spot::New(self.written.entry(ledger, draft)));
             done.entry = Some((flow.id.0, flow.version));
             after.entries += 1;
@@ -221,7 +235,7 @@ fn note_rows(written: &mut Written, ledger: &mut Ledger, ruling: &Ruling, rows: 
 fn settle_pools(
     ledger: &mut Ledger,
     moves: &[PoolMove],
-    now: baton_domain::time::Timestamp,
+    now: Timestamp,
     freed: &mut Vec<Freed>,
 ) -> Result<(), Trouble> {
     let mut touched = Pools::new();

@@ -13,8 +13,10 @@ use tokio_postgres::Row;
 
 use super::Shared;
 use super::claims;
+use super::manner::{Manner, Tasks};
 use super::room::{Earlier, Kept, Ledger, Room, Spot};
 use super::step::{Goal, Step};
+use super::time::told;
 use super::trouble::Trouble;
 use super::wire::{Answers, Conn, Flush, params};
 use crate::rows::{int, nat, parse};
@@ -26,23 +28,31 @@ pub(super) const GRAPH_LOCK: i32 = 0x4261_7402;
 
 pub(super) const BEGIN: &str = "BEGIN";
 /// Bounds for whoever waits, and plans that do not depend on how old the statistics are: everything
-/// that a batch looks for is found by an index.
-pub(super) const BOUNDS: &str = "SELECT set_config('lock_timeout', '5s', true),
-    set_config('statement_timeout', '15s', true),
-    set_config('idle_in_transaction_session_timeout', '15s', true),
+/// that a batch looks for is found by an index. A server that stands still in the middle of a batch
+/// loses what it holds before the others' silence would count as an outage.
+pub(super) const BOUNDS: &str = "SELECT set_config('lock_timeout', $1, true),
+    set_config('statement_timeout', $2, true),
+    set_config('idle_in_transaction_session_timeout', '4s', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true)";
 const SHARE_RECORDS: &str = "SELECT pg_advisory_xact_lock_shared($1, n.tenant)
     FROM unnest($2::int4[]) n (tenant)";
 pub(super) const OWN_RECORDS: &str = "SELECT pg_advisory_xact_lock($1, $2)";
-/// What another server is telling just now is not told twice.
-const LOCK_OWED: &str = "SELECT id FROM reactions WHERE id = ANY($1::int8[])
-    FOR UPDATE SKIP LOCKED";
+/// What another server is telling just now is not told twice. Whoever has the task has these too.
+const LOCK_OWED: &str = "SELECT r.id FROM unnest($1::int8[], $2::int8[]) n (tenant, id)
+    JOIN reactions r ON r.tenant = n.tenant AND r.id = n.id FOR UPDATE OF r SKIP LOCKED";
 const LOCK_TASKS: &str = "SELECT f.tenant, f.task, f.head, f.body
     FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
     JOIN flows f ON f.tenant = n.tenant AND f.task = n.task
     ORDER BY f.tenant, f.task FOR UPDATE OF f";
+const LOCK_FREE_TASKS: &str = "SELECT f.tenant, f.task, f.head, f.body
+    FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
+    JOIN flows f ON f.tenant = n.tenant AND f.task = n.task
+    ORDER BY f.tenant, f.task FOR UPDATE OF f SKIP LOCKED";
+const KNOWN_TASKS: &str = "SELECT f.tenant, f.task
+    FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
+    JOIN flows f ON f.tenant = n.tenant AND f.task = n.task";
 pub(super) const LEASES: &str =
     "SELECT l.tenant, l.task, l.attempt, l.holder, l.nonce, l.expires_at, l.length
     FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
@@ -59,17 +69,21 @@ const REQUESTS: &str =
     JOIN requests r ON r.tenant = n.tenant AND r.principal = n.principal AND r.key = n.key";
 const TENANTS: &str = "SELECT id, last_at, records_version, records_head FROM tenants
     WHERE id = ANY($1::int8[])";
-const STATE: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8,
-    (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
-    current_setting('synchronous_commit')";
+const STATE: &str = concat!(
+    "SELECT ",
+    told!(),
+    ", (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
+    current_setting('synchronous_commit')"
+);
 
 /// Tenants and tasks, as two arrays.
-pub(super) fn columns(pairs: &BTreeSet<(i64, TaskId)>) -> (Vec<i64>, Vec<i64>) {
+pub(super) fn columns(pairs: &Tasks) -> (Vec<i64>, Vec<i64>) {
     pairs.iter().map(|(tenant, task)| (*tenant, int(task.0))).unzip()
 }
 
 /// Where the answers of the first flush are.
 struct First {
+    named: Tasks,
     tasks: Option<usize>,
     leases: Option<usize>,
     dependants: Option<usize>,
@@ -85,10 +99,11 @@ pub(super) async fn enter(
     shared: &Shared,
     conn: &mut Conn,
     steps: &[Step<'_>],
+    manner: Manner<'_>,
 ) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
     let mut flush = Flush::default();
     flush.add(BEGIN, vec![]);
-    flush.add(BOUNDS, vec![]);
+    flush.add(BOUNDS, manner.bounds());
     let tenants: BTreeSet<i64> = steps.iter().map(|step| step.tenant).collect();
     let small = tenants.iter().map(|key| i32::try_from(*key).unwrap_or(i32::MAX));
     let small: Vec<i32> = small.collect();
@@ -98,7 +113,7 @@ pub(super) async fn enter(
             flush.add(OWN_RECORDS, params![GRAPH_LOCK, tenant]);
         }
     }
-    fill(shared, conn, steps, flush).await
+    fill(shared, conn, steps, manner, flush).await
 }
 
 /// The same in a transaction that was begun, and that keeps others out.
@@ -107,13 +122,14 @@ pub(super) async fn enter_begun(
     conn: &mut Conn,
     steps: &[Step<'_>],
 ) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
-    fill(shared, conn, steps, Flush::default()).await
+    fill(shared, conn, steps, Manner::Alone, Flush::default()).await
 }
 
 async fn fill(
     shared: &Shared,
     conn: &mut Conn,
     steps: &[Step<'_>],
+    manner: Manner<'_>,
     mut flush: Flush,
 ) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
     let mut room = Room::default();
@@ -121,11 +137,14 @@ async fn fill(
         let fresh = || Ledger::new(step.tenant, step.tenant_id.clone());
         room.tenants.entry(step.tenant).or_insert_with(fresh);
     }
-    let first = ask(&mut flush, &room, steps);
+    let first = ask(&mut flush, &room, steps, manner);
     let mut answers = conn.send(flush).await?;
     read_state(shared, &mut room, &mut answers, &first)?;
     if let Some(at) = first.tasks {
         keep_tasks(&mut room, answers.rows(at), true)?;
+    }
+    if !manner.waits() {
+        room.elsewhere = held_elsewhere(conn, &room, &first.named).await?;
     }
     if let Some(at) = first.leases {
         keep_leases(&mut room, answers.rows(at))?;
@@ -158,11 +177,25 @@ async fn fill(
     Ok((room, lanes))
 }
 
-fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>]) -> First {
+/// Which of these somebody else holds: those that are there and could not be locked.
+async fn held_elsewhere(conn: &mut Conn, room: &Room, named: &Tasks) -> Result<Tasks, Trouble> {
+    let is_here = |(tenant, task): &&(i64, TaskId)| {
+        room.tenants.get(tenant).is_some_and(|ledger| ledger.tasks.contains_key(task))
+    };
+    let missing: Tasks = named.iter().filter(|it| !is_here(it)).copied().collect();
+    if missing.is_empty() {
+        return Ok(missing);
+    }
+    let (tenants, tasks) = columns(&missing);
+    let rows = conn.query(KNOWN_TASKS, params![tenants, tasks]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), TaskId(nat(row.get(1))))).collect())
+}
+
+fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -> First {
     let tenants: Vec<i64> = room.tenants.keys().copied().collect();
-    let rows: Vec<i64> = steps.iter().filter_map(Step::owed).collect();
-    let owed = (!rows.is_empty()).then(|| flush.add(LOCK_OWED, params![rows]));
-    let mut named = BTreeSet::new();
+    let owed = steps.iter().filter_map(|step| Some((step.tenant, step.owed()?)));
+    let (of_rows, rows): (Vec<i64>, Vec<i64>) = owed.unzip();
+    let mut named: Tasks = manner.besides().cloned().unwrap_or_default();
     let mut waited_for = BTreeSet::new();
     let (mut of, mut principals, mut keys) = (vec![], vec![], vec![]);
     for step in steps {
@@ -179,7 +212,13 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>]) -> First {
     }
     let (of_tasks, tasks) = columns(&named);
     let any = !tasks.is_empty();
-    let locked = any.then(|| flush.add(LOCK_TASKS, params![of_tasks.clone(), tasks.clone()]));
+    let lock = if manner.waits() { LOCK_TASKS } else { LOCK_FREE_TASKS };
+    let locked = any.then(|| flush.add(lock, params![of_tasks.clone(), tasks.clone()]));
+    if manner.besides().is_some() {
+        // Only what somebody may hold for long is waited for so shortly.
+        flush.add(BOUNDS, Manner::Alone.bounds());
+    }
+    let owed = (!rows.is_empty()).then(|| flush.add(LOCK_OWED, params![of_rows, rows]));
     let leases = any.then(|| flush.add(LEASES, params![of_tasks, tasks]));
     let (of_waited, waited) = columns(&waited_for);
     let dependants =
@@ -190,6 +229,7 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>]) -> First {
     let lanes = claimed.into_iter().map(|tenant| (tenant, claims::ask_lanes(flush, tenant)));
     let lanes = lanes.collect();
     First {
+        named,
         tasks: locked,
         leases,
         dependants,
@@ -211,12 +251,12 @@ fn read_state(
 ) -> Result<(), Trouble> {
     let state = answers.rows(first.state);
     let state = state.first().ok_or_else(|| "the database has no time".to_owned())?;
-    if !super::open::is_durable(state.get(3)) {
+    if !super::open::is_durable(state.get(4)) {
         return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
-    let mut now = shared.time.heard(Timestamp(state.get(0)));
-    room.watched_at = Timestamp(state.get::<_, Option<i64>>(1).unwrap_or(0));
-    room.amnesty = Timestamp(state.get::<_, Option<i64>>(2).unwrap_or(0));
+    let mut now = shared.time.heard(state)?;
+    room.watched_at = Timestamp(state.get::<_, Option<i64>>(2).unwrap_or(0));
+    room.amnesty = Timestamp(state.get::<_, Option<i64>>(3).unwrap_or(0));
     for row in answers.rows(first.tenants) {
         now = now.max(Timestamp(row.get(1)));
         if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(0)) {

@@ -86,6 +86,7 @@ impl Room {
             entry: done.entry,
             attempt,
             run: committed.run,
+            at: committed.at,
         });
         let earlier = Earlier {
             fingerprint: request.fingerprint,

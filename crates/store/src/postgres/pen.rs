@@ -52,15 +52,17 @@ const REACTIONS: &str = "INSERT INTO reactions (tenant, task, body)
     SELECT n.tenant, n.task, n.body
     FROM unnest($1::int8[], $2::int8[], $3::bytea[]) WITH ORDINALITY n (tenant, task, body, at)
     ORDER BY n.at";
-const DROP_REACTIONS: &str = "DELETE FROM reactions WHERE id = ANY($1::int8[])";
+const DROP_REACTIONS: &str =
+    "DELETE FROM reactions r USING unnest($1::int8[], $2::int8[]) n (tenant, id)
+    WHERE r.tenant = n.tenant AND r.id = n.id";
 const BIRTHS: &str = "UPDATE births SET last = $2 WHERE tenant = $1";
 pub(super) const REQUESTS: &str = "INSERT INTO requests
         (tenant, principal, key, fingerprint, at, task, entry_task, entry, attempt, run)
-    SELECT n.tenant, n.principal, n.key, n.fingerprint, $10::int8, n.task, n.entry_task, n.entry,
+    SELECT n.tenant, n.principal, n.key, n.fingerprint, n.at, n.task, n.entry_task, n.entry,
         n.attempt, n.run
     FROM unnest($1::int8[], $2::text[], $3::text[], $4::bytea[], $5::int8[], $6::int8[],
-        $7::int8[], $8::int8[], $9::int8[])
-        n (tenant, principal, key, fingerprint, task, entry_task, entry, attempt, run)
+        $7::int8[], $8::int8[], $9::int8[], $10::int8[])
+        n (tenant, principal, key, fingerprint, task, entry_task, entry, attempt, run, at)
     ORDER BY n.tenant, n.principal, n.key";
 pub(super) const POSITION: &str = "UPDATE tenants
     SET position = position + $2, last_at = greatest(last_at, $3) WHERE id = $1
@@ -130,7 +132,12 @@ pub(super) async fn commit(
         flush.add(sql, params);
     }
     flush.add(COMMIT, vec![]);
+    // Only what is said of this commit counts.
+    conn.was_warned();
     let mut answers = conn.send(flush).await?;
+    if conn.was_warned() {
+        return Err(Trouble::Lost("it is committed, but no standby has confirmed it".into()));
+    }
     let head =
         |(tenant, at): (i64, usize)| answers.rows(at).first().map(|row| (tenant, nat(row.get(0))));
     Ok(positions.into_iter().filter_map(head).collect())
@@ -257,7 +264,8 @@ fn graph(flush: &mut Flush, written: &Written) {
         flush.add(REACTIONS, params![tenants, tasks, bodies]);
     }
     if !written.told.is_empty() {
-        flush.add(DROP_REACTIONS, params![written.told.clone()]);
+        let (tenants, ids): (Vec<i64>, Vec<i64>) = written.told.iter().copied().unzip();
+        flush.add(DROP_REACTIONS, params![tenants, ids]);
     }
 }
 
@@ -303,9 +311,10 @@ fn requests(flush: &mut Flush, room: &Room) {
     let attempts: Vec<_> = requests.iter().map(|row| row.attempt.map(i64::from)).collect();
     let runs: Vec<_> = requests.iter().map(|row| row.run.map(i64::from)).collect();
     let (principals, keys) = (text(|row| &row.principal), text(|row| &row.key));
+    let times: Vec<i64> = requests.iter().map(|row| row.at.0).collect();
     flush.add(
         REQUESTS,
-        params![tenants, principals, keys, prints, tasks, of, entries, attempts, runs, room.now.0],
+        params![tenants, principals, keys, prints, tasks, of, entries, attempts, runs, times],
     );
 }
 
@@ -323,14 +332,13 @@ fn positions(flush: &mut Flush, room: &Room) -> Vec<(i64, usize)> {
     for wave in 0..waves {
         let of_wave: Vec<&NewEntry> =
             room.written.entries.iter().filter(|entry| entry.wave == wave).collect();
-        entries(flush, &of_wave, &counts, room.now);
+        entries(flush, &of_wave, &counts);
     }
     positions
 }
 
-fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>, now: Timestamp) {
+fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>) {
     let first = of_wave.iter().all(|entry| entry.wave == 0);
-    let times: Vec<i64> = of_wave.iter().map(|_| now.0).collect();
     let numbers = |of: fn(&NewEntry) -> i64| of_wave.iter().map(|entry| of(entry)).collect();
     let bytes = |of: fn(&NewEntry) -> Vec<u8>| -> Vec<Vec<u8>> {
         of_wave.iter().map(|entry| of(entry)).collect()
@@ -354,7 +362,7 @@ fn entries(flush: &mut Flush, of_wave: &[&NewEntry], counts: &BTreeMap<i64, i64>
         bytes(|entry| entry.wrote.clone()),
         bytes(|entry| entry.parts.0.clone()),
         bytes(|entry| entry.parts.1.clone()),
-        times,
+        numbers(|entry| entry.at.0),
     ];
     if first {
         params.extend(params![bytes(|entry| entry.before.to_vec())]);

@@ -24,8 +24,8 @@ const AS_TENANT: &str = "SELECT set_config('role', $2, true),
     set_config('baton.tenant', $1, true), set_config('statement_timeout', '30s', true),
     set_config('idle_in_transaction_session_timeout', '30s', true)";
 /// What belongs to nobody in particular: tenants, keys by their ids, figures.
-const AS_STORE: &str = "SELECT set_config('statement_timeout', '60s', true),
-    set_config('idle_in_transaction_session_timeout', '60s', true)";
+const AS_STORE: &str = "SELECT set_config('statement_timeout', '30s', true),
+    set_config('idle_in_transaction_session_timeout', '30s', true)";
 const TENANT: &str = "SELECT floor, position FROM tenants WHERE id = $1";
 const ENTRIES: &str = "SELECT position, task, version, at, actor, payload FROM events
     WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3";

@@ -10,19 +10,20 @@ use baton_domain::pool::{Pool, PoolName, is_eased};
 use baton_domain::project::{Project, RecordCommand, RecordEvent, RecordScene, decide_record};
 use baton_domain::task::Flow;
 
-use super::batch::{Answered, Ended, undo, with_position};
+use super::batch::{Ended, roll_back, with_position};
 use super::connections::Lent;
 use super::ink::{Done, Draft};
 use super::keys;
 use super::load::{self, BEGIN, BOUNDS, OWN_RECORDS, RECORDS_LOCK};
 use super::look;
+use super::manner::Manner;
 use super::orders::Fail;
 use super::pen;
 use super::room::{Ledger, Room, Spot};
 use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;
-use super::wire::{Conn, Param, params};
-use super::{Shared, amnesty};
+use super::wire::{Conn, Flush, Param, params};
+use super::{Records, Shared, amnesty, time};
 use crate::chain::ROOT;
 use crate::order::{Aim, Committed, Order};
 use crate::read::About;
@@ -61,19 +62,25 @@ pub(super) async fn run(shared: &Shared, order: &Order) -> Result<Committed, Err
         tries += 1;
         let mut lent = shared.writers.get().await.map_err(|trouble| trouble.told())?;
         let ended = match once(shared, &mut lent, order).await {
-            Ok(mut answered) => {
+            Ok(answered) => {
                 lent.done();
-                return answered.pop().unwrap_or(Err(Error::Internal("no answer".into())));
+                return answered;
             }
             Err(ended) => ended,
         };
-        undo(&mut lent).await;
+        ended.undo(&mut lent).await;
         drop(lent);
         match ended {
             Ended::Silence if tries < TRIES => {
-                amnesty::grant(shared).await.map_err(|trouble| trouble.told())?;
+                let granted = amnesty::grant(shared, Manner::Alone).await;
+                granted.map_err(|trouble| trouble.told())?;
             }
-            Ended::Trouble(Trouble::Again(_) | Trouble::Raced(_)) if tries < TRIES => {}
+            Ended::Trouble(Trouble::ClockSet) if tries < TRIES => {
+                let settled = time::settle_for(shared, Manner::Alone).await;
+                settled.map_err(|trouble| trouble.told())?;
+            }
+            Ended::Trouble(Trouble::Again(_) | Trouble::Raced(_) | Trouble::Stale(_))
+                if tries < TRIES => {}
             Ended::Trouble(Trouble::Lost(_)) if tries < 2 => {}
             Ended::Trouble(trouble) => {
                 if let Trouble::Full = trouble {
@@ -87,15 +94,21 @@ pub(super) async fn run(shared: &Shared, order: &Order) -> Result<Committed, Err
     }
 }
 
-async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Answered, Ended> {
+async fn once(
+    shared: &Shared,
+    lent: &mut Lent<'_>,
+    order: &Order,
+) -> Result<Result<Committed, Error>, Ended> {
     lent.begun();
-    lent.query(BEGIN, vec![]).await?;
-    lent.query(BOUNDS, vec![]).await?;
+    let mut flush = Flush::default();
+    flush.add(BEGIN, vec![]);
+    flush.add(BOUNDS, Manner::Alone.bounds());
+    lent.send(flush).await?;
     let tenant = match tenant_of(shared, lent, order).await {
         Ok(tenant) => tenant,
         Err(Fail::Answer(error)) => {
-            undo(lent).await;
-            return Ok(vec![Err(error)]);
+            roll_back(lent).await;
+            return Ok(Err(error));
         }
         Err(Fail::Trouble(trouble)) => return Err(trouble.into()),
     };
@@ -127,8 +140,8 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
     let (done, besides) = match judged {
         Ok(judged) => judged,
         Err(Fail::Answer(error)) => {
-            undo(lent).await;
-            return Ok(vec![Err(error)]);
+            roll_back(lent).await;
+            return Ok(Err(error));
         }
         Err(Fail::Trouble(trouble)) => return Err(trouble.into()),
     };
@@ -137,9 +150,24 @@ async fn once(shared: &Shared, lent: &mut Lent<'_>, order: &Order) -> Result<Ans
     }
     let heads = pen::commit(lent, &room, besides).await.map_err(Ended::of_commit)?;
     shared.know_tenant(&order.tenant, tenant);
+    if let (Some((_, version)), Some(ledger)) = (done.entry, room.tenants.get(&tenant)) {
+        shared.know_records(tenant, version, records_after(ledger));
+    }
     let committed = with_position(done, &room, &heads);
     shared.after_commit(room, &heads);
-    Ok(vec![Ok(committed)])
+    Ok(Ok(committed))
+}
+
+/// The records as this order leaves them: nobody needs to read all of them again.
+fn records_after(ledger: &Ledger) -> Records {
+    let mut set = Arc::clone(&ledger.set);
+    for name in &ledger.pools_changed {
+        match ledger.pools.contains_key(name) {
+            true => drop(Arc::make_mut(&mut set).insert(name.clone())),
+            false => drop(Arc::make_mut(&mut set).remove(name)),
+        }
+    }
+    (Arc::clone(&ledger.projects), set)
 }
 
 /// Only a record or a key makes a tenant, and only if the rules accept it: asking leaves no trace.
@@ -225,6 +253,7 @@ async fn judge(
         before: ledger.records_head,
         wave: 0,
         salt: shared.salt(),
+        at: room.now,
     };
     done.place = Some(Spot::New(room.written.entry(ledger, draft)));
     done.entry = Some((0, version));

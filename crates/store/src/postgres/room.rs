@@ -12,6 +12,7 @@ use baton_domain::task::{Brief, Ending, Flow};
 use baton_domain::time::Timestamp;
 
 use super::ink::Written;
+use super::manner::Tasks;
 use crate::Freed;
 use crate::chain::{Hash, ROOT};
 
@@ -27,6 +28,8 @@ pub(super) struct Room {
     /// When somebody last watched the time.
     pub(super) watched_at: Timestamp,
     pub(super) tenants: BTreeMap<i64, Ledger>,
+    /// Tasks that orders name and that somebody else holds just now.
+    pub(super) elsewhere: Tasks,
     /// Reactions that this batch may carry out.
     pub(super) owed: BTreeSet<i64>,
     pub(super) written: Written,

@@ -47,7 +47,8 @@ impl Store for PostgresStore {
     fn submit(&self, order: Order) -> Answer<'_, Committed> {
         let (reply, answer) = oneshot::channel();
         let bytes = order.bytes();
-        let pushed = self.shared.inbox.push(Job { order, bytes, reply });
+        let queue = self.shared.queues.of(&order.aim);
+        let pushed = queue.push(Job { order, bytes, reply });
         Box::pin(async move {
             pushed?;
             answer.await.unwrap_or_else(|_| Err(Error::Unknown("the writer is gone".into())))
@@ -198,7 +199,7 @@ impl Store for PostgresStore {
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {
         let (reply, answer) = oneshot::channel();
-        let pushed = self.shared.inbox.push_uses(uses, reply);
+        let pushed = self.shared.queues.besides().push_uses(uses, reply);
         Box::pin(async move {
             pushed?;
             answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
@@ -225,13 +226,14 @@ impl Store for PostgresStore {
                 checkpoint_age: None,
                 sweep_age: age(gauges.swept_at.load(Ordering::Relaxed)),
                 overdue: ends.map(|at| now.since(at)).unwrap_or_default(),
-                queued: self.shared.inbox.waiting(),
+                queued: self.shared.queues.waiting(),
                 live: usize::try_from(row.get::<_, i64>(0)).unwrap_or(usize::MAX),
                 audit_age: age(gauges.audited_at.load(Ordering::Relaxed)),
                 tampered: gauges.tampered(),
                 verified_entries: gauges.verified.load(Ordering::Relaxed),
                 free_bytes: None,
                 full: gauges.full.load(Ordering::Relaxed),
+                clock_behind: self.shared.time.behind(),
                 stopped: gauges.stopped(),
             })
         })
@@ -247,7 +249,7 @@ impl Store for PostgresStore {
                 return Ok(());
             }
             let (reply, answer) = oneshot::channel();
-            self.shared.inbox.push_seals(seals, reply);
+            self.shared.queues.besides().push_seals(seals, reply);
             answer.await.unwrap_or_else(|_| Err(Error::Stopped("the writer is gone".into())))
         })
     }

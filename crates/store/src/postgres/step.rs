@@ -6,7 +6,7 @@ use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId, TenantId};
 use baton_domain::lane::Claimant;
 
-use super::room::Ledger;
+use super::room::{Ledger, Room};
 use crate::order::{Actor, Aim, Order, Request};
 use crate::ruling::needs;
 
@@ -70,6 +70,16 @@ impl<'a> Step<'a> {
             Goal::Task(id, _) => Some(*id),
             Goal::Birth(..) | Goal::Next(_) | Goal::Nothing => None,
         }
+    }
+
+    /// Whether somebody else holds what it is about.
+    pub(super) fn is_held_elsewhere(&self, room: &Room) -> bool {
+        if room.elsewhere.is_empty() {
+            return false;
+        }
+        let named = self.needs(None).named;
+        let mut tasks = self.task().into_iter().chain(named);
+        tasks.any(|task| room.elsewhere.contains(&(self.tenant, task)))
     }
 
     /// The reaction that it carries out.

@@ -1,8 +1,9 @@
 //! How time passes for everybody. Any server sweeps, and none leads: what is due is found without a
-//! lock, and whether it still is, is asked again under the lock of its task.
+//! lock, and whether it still is, is asked again under the lock of its task. A task that somebody
+//! holds is stepped over, and looked at again a little later: it stops nobody else's time.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::command::{Command, Time};
 use baton_domain::ids::{TaskId, TenantId};
@@ -12,16 +13,19 @@ use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use super::batch::{self, Answered};
+use super::load::{BEGIN, BOUNDS};
 use super::look::PROJECTS;
-use super::room::Projects;
+use super::manner::Manner;
+use super::pen::COMMIT;
 use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;
-use super::wire::{Flush, params};
-use super::{Shared, amnesty};
+use super::wire::{Answers, Flush, params};
+use super::{Shared, amnesty, time};
+use crate::clock::boot_millis;
 use crate::order::{Actor, Committed, Swept};
 use crate::rows::{int, nat, parse};
 use crate::turns::{Due, in_turns, share_of_due};
-use crate::{Error, Freed};
+use crate::{Clock, Error, Freed};
 
 /// How long a request key is remembered.
 const REQUESTS_KEPT: Millis = Millis::hours(72);
@@ -29,6 +33,17 @@ const REQUESTS_KEPT: Millis = Millis::hours(72);
 const REQUESTS_AT_ONCE: i64 = 500;
 /// Tasks for which time passes in one transaction.
 const STEPS_AT_ONCE: usize = 64;
+/// How often a sweep may meet somebody who does not let go: waiting as often as this is shorter than
+/// an outage.
+const BUSY_MAX: usize = 8;
+/// Looks at the time: a clock that was set and a silence are each put right once.
+const LOOKS_MAX: usize = 4;
+/// How long a sweep may go on before the time is watched again.
+const WATCH_EVERY: i64 = 1_000;
+/// When a task that somebody held is looked at again: at the next sweep but one.
+const HELD_FOR: i64 = 500;
+/// The same for one that was waited for in vain.
+const BUSY_FOR: i64 = 2_000;
 
 const TENANTS: &str = "SELECT id, name, records_version FROM tenants";
 /// Leases that have ended; one that was forfeited has, whatever the amnesty.
@@ -54,12 +69,19 @@ const OLD: &str = "SELECT o.tenant, o.task, o.ended_at + p.kept
         ORDER BY f.ended_at, f.task LIMIT $5) o";
 const COUNT_OWED: &str = "SELECT count(*) FROM (SELECT 1 FROM reactions LIMIT $1) r";
 /// The oldest of every tenant, then the second oldest: tenants take turns.
-const OWED: &str = "SELECT id, tenant, body FROM (SELECT id, tenant, body,
-        row_number() OVER (PARTITION BY tenant ORDER BY id) AS turn FROM reactions) r
+const OWED: &str = "SELECT id, tenant, body FROM (
+        SELECT r.id, r.tenant, r.body,
+            row_number() OVER (PARTITION BY r.tenant ORDER BY r.id) AS turn
+        FROM unnest($2::int8[]) t (id) CROSS JOIN LATERAL (
+            SELECT id, tenant, body FROM reactions WHERE tenant = t.id ORDER BY id LIMIT $1) r) w
     ORDER BY turn, id LIMIT $1";
 const OPENED: &str = "SELECT DISTINCT tenant FROM pools WHERE shut_until > $1 AND shut_until <= $2";
-const FORGET: &str = "DELETE FROM requests WHERE (tenant, principal, key) IN
-    (SELECT tenant, principal, key FROM requests WHERE at <= $1 ORDER BY at LIMIT $2)";
+/// What another server forgets just now is left to it.
+const FORGET: &str = "DELETE FROM requests WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM requests WHERE at <= $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))";
+
+/// Where the first answer is of whatever is asked in a transaction of its own.
+const FIRST: usize = 2;
 
 /// Who there is, what time it is, and until when no lease ends.
 struct Glance {
@@ -70,103 +92,146 @@ struct Glance {
     keeping: Vec<(i64, String, i64)>,
 }
 
+/// One sweep under way.
+struct Pass<'a> {
+    shared: &'a Shared,
+    glance: &'a Glance,
+    clockwork: &'a Actor,
+    swept: Swept,
+    /// How often somebody was met who does not let go.
+    busy: usize,
+    /// When the time was last watched, by our own count.
+    watched: i64,
+}
+
 /// Lets time pass for whatever is due, then carries out what tasks owe one another.
 pub(super) async fn run(shared: &Shared, count_max: usize) -> Result<Committed, Error> {
     if shared.is_full() {
         return Err(Error::DiskFull);
     }
-    let glance = match look(shared).await {
-        Err(Trouble::Lost(_)) => look(shared).await,
-        glance => glance,
-    };
-    let glance = glance.map_err(|trouble| trouble.told())?;
-    let clockwork = Actor::clockwork();
-    let mut swept = Swept::default();
-    let owed = owed(shared, count_max).await.map_err(|trouble| trouble.told())?;
-    let share = share_of_due(count_max, owed);
-    let due = due(shared, &glance, share).await.map_err(|trouble| trouble.told())?;
-    let steps: Vec<Step<'_>> = due
-        .iter()
-        .map(|due| step(shared, &glance, due, Time::Pass, Cause::Due, &clockwork))
-        .collect();
-    carry_out(shared, steps, &mut swept).await?;
-    while swept.due + swept.reactions < count_max {
-        let rest = count_max - swept.due - swept.reactions;
-        let before = swept;
-        let told = tell(shared, &glance, rest, &clockwork, &mut swept).await?;
+    let told = |trouble: Trouble| trouble.told();
+    let glance = look(shared).await.map_err(told)?;
+    let (clockwork, watched) = (Actor::clockwork(), boot_millis());
+    let swept = Swept::default();
+    let mut pass = Pass { shared, glance: &glance, clockwork: &clockwork, swept, busy: 0, watched };
+    let share = share_of_due(count_max, count_owed(shared, count_max).await.map_err(told)?);
+    let due = due(shared, &glance, share).await.map_err(told)?;
+    let steps = due.iter().map(|due| pass.step(due, Time::Pass, Cause::Due)).collect();
+    pass.carry_out(steps).await?;
+    while pass.done() < count_max && pass.busy < BUSY_MAX {
+        let before = pass.swept;
+        let steps = pass.owed(count_max - pass.done()).await.map_err(told)?;
+        let none = steps.is_empty();
+        pass.carry_out(steps).await?;
         // What others are telling is told by them.
-        if !told || swept == before {
+        if none || pass.swept == before {
             break;
         }
     }
-    let left = self::owed(shared, 4).await.map_err(|trouble| trouble.told())?;
-    let left_due = self::due(shared, &glance, 1).await.map_err(|trouble| trouble.told())?;
-    swept.more = left > 0 || !left_due.is_empty();
+    let left = pass.owed(1).await.map_err(told)?;
+    let left_due = self::due(shared, &glance, 1).await.map_err(told)?;
+    let swept = Swept { more: !left.is_empty() || !left_due.is_empty(), ..pass.swept };
     shared.swept(glance.now);
     Ok(Committed { swept, ..Committed::of_no_task(glance.now, None) })
 }
 
-/// Watches the time. A silence is ended first, so that nobody loses a lease to it.
-async fn look(shared: &Shared) -> Result<Glance, Trouble> {
-    for _ in 0..2 {
-        let mut lent = shared.writers.get().await?;
+/// Asks a few things in a transaction of its own. None of it is wrong if it happens twice, so it is
+/// asked again if the connection was lost.
+async fn ask(shared: &Shared, fill: impl Fn(&mut Flush)) -> Result<Answers, Trouble> {
+    let mut flush = Flush::default();
+    flush.add(BEGIN, vec![]);
+    flush.add(BOUNDS, Manner::Sweep.bounds());
+    fill(&mut flush);
+    flush.add(COMMIT, vec![]);
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let mut lent = shared.sweepers.get().await?;
         lent.begun();
-        let mut flush = Flush::default();
-        let state = flush.add(amnesty::STATE, vec![]);
-        let tenants = flush.add(TENANTS, vec![]);
-        let mut answers = lent.send(flush).await?;
-        let state = answers.rows(state);
+        match lent.send_kept(&flush).await {
+            Ok(answers) => {
+                lent.done();
+                return Ok(answers);
+            }
+            Err(Trouble::Lost(_) | Trouble::Stale(_)) if tries < 2 => {}
+            Err(trouble) => {
+                batch::undo(&mut lent, &trouble).await;
+                return Err(trouble);
+            }
+        }
+    }
+}
+
+/// Watches the time. A clock that was set and a silence are put right first, so that nobody loses a
+/// lease to either.
+async fn look(shared: &Shared) -> Result<Glance, Trouble> {
+    for _ in 0..LOOKS_MAX {
+        let mut answers = ask(shared, |flush| {
+            flush.add(amnesty::STATE, vec![]);
+            flush.add(TENANTS, vec![]);
+        })
+        .await?;
+        let (state, tenants) = (answers.rows(FIRST), answers.rows(FIRST + 1));
         let row = state.first().ok_or_else(|| "the database has no time".to_owned())?;
-        let now = shared.time.heard(Timestamp(row.get(0)));
-        let now = shared.time.at_least(now.max(Timestamp(row.get(4))));
-        let watched_at = Timestamp(row.get::<_, Option<i64>>(1).unwrap_or(0));
+        let now = match shared.time.heard(row) {
+            Err(Trouble::ClockSet) => {
+                time::settle_for(shared, Manner::Sweep).await?;
+                continue;
+            }
+            heard => heard?,
+        };
+        let now = shared.time.at_least(now.max(Timestamp(row.get(5))));
+        let watched_at = Timestamp(row.get::<_, Option<i64>>(2).unwrap_or(0));
         if now.since(watched_at) > SILENCE_MAX {
-            lent.done();
-            drop(lent);
-            amnesty::grant(shared).await?;
+            amnesty::grant(shared, Manner::Sweep).await?;
             continue;
         }
-        let amnesty = Timestamp(row.get::<_, Option<i64>>(2).unwrap_or(0));
+        let amnesty = Timestamp(row.get::<_, Option<i64>>(3).unwrap_or(0));
         let mut glance = Glance { now, amnesty, names: BTreeMap::new(), keeping: vec![] };
         let mut unknown = vec![];
-        for row in answers.rows(tenants) {
+        for row in tenants {
             let (tenant, version) = (row.get::<_, i64>(0), nat(row.get(2)));
             let name = TenantId::new(row.get::<_, &str>(1));
             let name = name.map_err(|_| "a tenant has no name".to_owned())?;
             glance.names.insert(tenant, name);
             match shared.known_records(tenant, version) {
-                Some((projects, _)) => glance.keep(tenant, &projects),
+                Some((projects, _)) => glance.keep(tenant, projects.values().map(|it| &**it)),
                 None => unknown.push(tenant),
             }
         }
-        let mut flush = Flush::default();
-        let projects = flush.add(PROJECTS, params![unknown]);
-        let opened = flush.add(OPENED, params![shared.swept_at().0, now.0]);
-        flush.add(FORGET, params![(now - REQUESTS_KEPT).0, REQUESTS_AT_ONCE]);
-        flush.add(amnesty::WATCHED, params![now.0]);
-        let mut answers = lent.send(flush).await?;
-        lent.done();
-        for row in answers.rows(projects) {
-            let project: Project = parse(row.get(1))?;
-            let kept = project.archive_after.map(|kept| int(kept.0));
-            let name = project.id.as_str().to_owned();
-            glance.keeping.extend(kept.map(|kept| (row.get(0), name, kept)));
-        }
-        // A pause that ended since the last sweep was nobody's order.
-        let opened = answers.rows(opened);
-        let opened = opened.iter().filter_map(|row| glance.names.get(&row.get::<_, i64>(0)));
-        let freed: Vec<Freed> = opened.map(|name| Freed::Pools(name.clone())).collect();
-        if !freed.is_empty() {
-            shared.bells.ring(&freed);
-        }
+        watch(shared, &mut glance, &unknown).await?;
         return Ok(glance);
     }
     Err(Trouble::Busy("a silence does not end".into()))
 }
 
+/// Notes that the time was watched, forgets what is old, and finds what nobody here knows yet.
+async fn watch(shared: &Shared, glance: &mut Glance, unknown: &[i64]) -> Result<(), Trouble> {
+    let (now, before) = (glance.now, shared.swept_at());
+    let mut answers = ask(shared, |flush| {
+        flush.add(PROJECTS, params![unknown.to_vec()]);
+        flush.add(OPENED, params![before.0, now.0]);
+        flush.add(FORGET, params![(now - REQUESTS_KEPT).0, REQUESTS_AT_ONCE]);
+        flush.add(amnesty::WATCHED, params![now.0]);
+    })
+    .await?;
+    for row in answers.rows(FIRST) {
+        let project: Project = parse(row.get(1))?;
+        glance.keep(row.get(0), [&project]);
+    }
+    // A pause that ended since the last sweep was nobody's order.
+    let opened = answers.rows(FIRST + 1);
+    let opened = opened.iter().filter_map(|row| glance.names.get(&row.get::<_, i64>(0)));
+    let freed: Vec<Freed> = opened.map(|name| Freed::Pools(name.clone())).collect();
+    if !freed.is_empty() {
+        shared.bells.ring(&freed);
+    }
+    Ok(())
+}
+
 impl Glance {
-    fn keep(&mut self, tenant: i64, projects: &Projects) {
-        for project in projects.values() {
+    fn keep<'a>(&mut self, tenant: i64, projects: impl IntoIterator<Item = &'a Project>) {
+        for project in projects {
             let kept = project.archive_after.map(|kept| int(kept.0));
             let name = project.id.as_str().to_owned();
             self.keeping.extend(kept.map(|kept| (tenant, name, kept)));
@@ -175,39 +240,38 @@ impl Glance {
 }
 
 /// How many reactions are owed, as far as it matters.
-async fn owed(shared: &Shared, count_max: usize) -> Result<usize, Trouble> {
-    let mut lent = shared.writers.get().await?;
-    lent.begun();
+async fn count_owed(shared: &Shared, count_max: usize) -> Result<usize, Trouble> {
     let bound = int((count_max / 4 + 1) as u64);
-    let rows = lent.query(COUNT_OWED, params![bound]).await?;
-    lent.done();
+    let rows = ask(shared, |flush| {
+        flush.add(COUNT_OWED, params![bound]);
+    })
+    .await?
+    .rows(FIRST);
     Ok(rows.first().map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or(0)))
 }
 
 /// What is due by now: ended leases first, and tenants take turns.
 async fn due(shared: &Shared, glance: &Glance, count_max: usize) -> Result<Vec<Due>, Trouble> {
-    let mut lent = shared.writers.get().await?;
-    lent.begun();
-    // What was set aside must not hide what is behind it.
-    let aside = shared.known().aside.clone();
-    let bound = int((count_max + aside.len()) as u64);
+    // What is not to be looked at now must not hide what is behind it.
+    let not_now = shared.not_now();
+    let bound = int((count_max + not_now.len()) as u64);
     let tenants: Vec<i64> = glance.names.keys().copied().collect();
     let (now, amnesty) = (glance.now.0, glance.amnesty.0);
-    let mut flush = Flush::default();
-    flush.add(ENDED, params![now, amnesty, bound, tenants.clone()]);
-    flush.add(DUE, params![now, amnesty, bound, tenants]);
     let of: Vec<i64> = glance.keeping.iter().map(|row| row.0).collect();
     let projects: Vec<String> = glance.keeping.iter().map(|row| row.1.clone()).collect();
     let kept: Vec<i64> = glance.keeping.iter().map(|row| row.2).collect();
-    flush.add(OLD, params![of, projects, kept, now, bound]);
-    let mut answers = lent.send(flush).await?;
-    lent.done();
+    let mut answers = ask(shared, |flush| {
+        flush.add(ENDED, params![now, amnesty, bound, tenants.clone()]);
+        flush.add(DUE, params![now, amnesty, bound, tenants.clone()]);
+        flush.add(OLD, params![of.clone(), projects.clone(), kept.clone(), now, bound]);
+    })
+    .await?;
     let mut due = vec![];
     for at in 0..3 {
-        for row in answers.rows(at) {
+        for row in answers.rows(FIRST + at) {
             let Some(tenant) = glance.names.get(&row.get::<_, i64>(0)) else { continue };
             let id = TaskId(nat(row.get(1)));
-            if !aside.contains(&(tenant.clone(), id)) {
+            if !not_now.contains(&(tenant.clone(), id)) {
                 let (lease, tenant) = (at == 0, tenant.clone());
                 due.push(Due { lease, at: Timestamp(row.get(2)), tenant, id });
             }
@@ -216,97 +280,144 @@ async fn due(shared: &Shared, glance: &Glance, count_max: usize) -> Result<Vec<D
     Ok(in_turns(due, count_max))
 }
 
-fn step<'a>(
-    shared: &Shared,
-    glance: &Glance,
-    due: &Due,
-    time: Time,
-    cause: Cause,
-    actor: &'a Actor,
-) -> Step<'a> {
-    let named = glance.names.iter().find(|(_, name)| **name == due.tenant);
-    let tenant = shared.known_tenant(&due.tenant).or(named.map(|(tenant, _)| *tenant));
-    Step {
-        tenant: tenant.unwrap_or(0),
-        tenant_id: due.tenant.clone(),
-        actor,
-        goal: Goal::Task(due.id, Cow::Owned(vec![Command::Time(time)])),
-        request: None,
-        cause,
-        ends: true,
+impl<'a> Pass<'a> {
+    fn done(&self) -> usize {
+        self.swept.due + self.swept.reactions
     }
-}
 
-/// Tells tasks what others owe them; false if nothing is owed.
-async fn tell(
-    shared: &Shared,
-    glance: &Glance,
-    count_max: usize,
-    clockwork: &Actor,
-    swept: &mut Swept,
-) -> Result<bool, Error> {
-    let aside = shared.known().aside.clone();
-    let bound = int((count_max + aside.len()) as u64);
-    let rows = async {
-        let mut lent = shared.writers.get().await?;
-        lent.begun();
-        let rows = lent.query(OWED, params![bound]).await?;
-        lent.done();
-        Ok::<_, Trouble>(rows)
-    };
-    let rows = rows.await.map_err(|trouble| trouble.told())?;
-    let mut steps = vec![];
-    for row in rows {
-        let reaction: Reaction = parse(row.get(2)).map_err(Error::Internal)?;
-        let Some(tenant) = glance.names.get(&row.get::<_, i64>(1)).cloned() else { continue };
-        if aside.contains(&(tenant.clone(), reaction.to)) {
-            continue;
-        }
-        let due = Due { lease: false, at: glance.now, tenant, id: reaction.to };
-        let cause = Cause::Owed(row.get(0));
-        steps.push(step(shared, glance, &due, Time::React(reaction), cause, clockwork));
-    }
-    steps.truncate(count_max);
-    let any = !steps.is_empty();
-    carry_out(shared, steps, swept).await?;
-    Ok(any)
-}
-
-/// Carries out steps of time in their order, those that look around each by itself.
-async fn carry_out(shared: &Shared, steps: Vec<Step<'_>>, swept: &mut Swept) -> Result<(), Error> {
-    let mut rest = steps.as_slice();
-    while let Some(first) = rest.first() {
-        let looks = |step: &Step<'_>| step.needs(None).children;
-        let together = rest.iter().take(STEPS_AT_ONCE).take_while(|step| !looks(step)).count();
-        let count = if looks(first) { 1 } else { together };
-        let (some, others) = rest.split_at(count.max(1));
-        rest = others;
-        let answered = batch::run(shared, some).await;
-        count_up(shared, some, answered, swept)?;
-    }
-    Ok(())
-}
-
-/// A task for which time cannot pass is set aside: it must not stop the time of all.
-fn count_up(
-    shared: &Shared,
-    steps: &[Step<'_>],
-    answered: Answered,
-    swept: &mut Swept,
-) -> Result<(), Error> {
-    for (step, answer) in steps.iter().zip(answered) {
-        match (answer, step.task()) {
-            (Ok(committed), _) => {
-                swept.due += committed.swept.due;
-                swept.reactions += committed.swept.reactions;
-            }
-            (Err(Error::Internal(why)), Some(task)) => {
-                let aside = (step.tenant_id.clone(), task);
-                tracing::error!(tenant = %aside.0, %task, why, "time cannot pass: set aside");
-                shared.known().aside.insert(aside);
-            }
-            (Err(error), _) => return Err(error),
+    fn step(&self, due: &Due, time: Time, cause: Cause) -> Step<'a> {
+        let named = self.glance.names.iter().find(|(_, name)| **name == due.tenant);
+        let tenant = self.shared.known_tenant(&due.tenant).or(named.map(|(tenant, _)| *tenant));
+        Step {
+            tenant: tenant.unwrap_or(0),
+            tenant_id: due.tenant.clone(),
+            actor: self.clockwork,
+            goal: Goal::Task(due.id, Cow::Owned(vec![Command::Time(time)])),
+            request: None,
+            cause,
+            ends: true,
         }
     }
-    Ok(())
+
+    /// What tasks owe one another: the oldest first, and tenants take turns.
+    async fn owed(&self, count_max: usize) -> Result<Vec<Step<'a>>, Trouble> {
+        let not_now = self.shared.not_now();
+        let bound = int((count_max + not_now.len()) as u64);
+        let tenants: Vec<i64> = self.glance.names.keys().copied().collect();
+        let asked = ask(self.shared, |flush| {
+            flush.add(OWED, params![bound, tenants.clone()]);
+        });
+        let mut steps = vec![];
+        for row in asked.await?.rows(FIRST) {
+            let reaction: Reaction = parse(row.get(2))?;
+            let Some(tenant) = self.glance.names.get(&row.get::<_, i64>(1)) else { continue };
+            if not_now.contains(&(tenant.clone(), reaction.to)) {
+                continue;
+            }
+            let (at, tenant) = (self.glance.now, tenant.clone());
+            let due = Due { lease: false, at, tenant, id: reaction.to };
+            steps.push(self.step(&due, Time::React(reaction), Cause::Owed(row.get(0))));
+        }
+        steps.truncate(count_max);
+        Ok(steps)
+    }
+
+    /// Carries out steps of time in their order, those that look around each by itself. If somebody
+    /// stands in the way of some, they are halved until it is clear of which.
+    async fn carry_out(&mut self, steps: Vec<Step<'a>>) -> Result<(), Error> {
+        let mut parts = parts(&steps);
+        while let Some(part) = parts.pop() {
+            self.keep_watch().await;
+            let manner = if self.busy == 0 { Manner::Sweep } else { Manner::Hurried };
+            let Answered { answers, .. } = batch::run(self.shared, part, manner).await;
+            if !matches!(answers.first(), Some(Some(Err(Error::Overloaded)))) {
+                self.count_up(part, answers)?;
+                continue;
+            }
+            self.busy += 1;
+            if part.len() > 1 && self.busy < BUSY_MAX {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+                continue;
+            }
+            for step in part {
+                self.put_off(step, BUSY_FOR);
+            }
+            if self.busy >= BUSY_MAX {
+                // Whatever else is due comes with the next sweep, which begins at once.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever is still sweeping watches the time.
+    async fn keep_watch(&mut self) {
+        let now = boot_millis();
+        if now - self.watched < WATCH_EVERY {
+            return;
+        }
+        self.watched = now;
+        let at = self.shared.time.now().0;
+        if let Err(trouble) = ask(self.shared, |flush| {
+            flush.add(amnesty::WATCHED, params![at]);
+        })
+        .await
+        {
+            tracing::warn!(?trouble, "cannot note that the time was watched");
+        }
+    }
+
+    fn put_off(&self, step: &Step<'_>, length: i64) {
+        if let Some(task) = step.task() {
+            let key = (step.tenant_id.clone(), task);
+            self.shared.known().later.insert(key, boot_millis() + length);
+        }
+    }
+
+    /// A task for which time cannot pass is set aside: it must not stop the time of all.
+    fn count_up(
+        &mut self,
+        steps: &[Step<'_>],
+        answers: Vec<Option<Result<Committed, Error>>>,
+    ) -> Result<(), Error> {
+        for (step, answer) in steps.iter().zip(answers) {
+            match (answer, step.task()) {
+                (Some(Ok(committed)), _) => {
+                    self.swept.due += committed.swept.due;
+                    self.swept.reactions += committed.swept.reactions;
+                }
+                (None, _) => self.put_off(step, HELD_FOR),
+                (Some(Err(Error::Overloaded)), _) => self.put_off(step, BUSY_FOR),
+                (Some(Err(Error::Internal(why))), Some(task)) => {
+                    let aside = (step.tenant_id.clone(), task);
+                    tracing::error!(tenant = %aside.0, %task, why, "time cannot pass: set aside");
+                    self.shared.known().aside.insert(aside);
+                }
+                (Some(Err(error)), _) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What may be carried out together, the last first. Whoever looks around is alone.
+fn parts<'s, 'a>(steps: &'s [Step<'a>]) -> Vec<&'s [Step<'a>]> {
+    let looks = |step: &Step<'_>| step.needs(None).children;
+    let mut parts: Vec<&[Step<'_>]> = vec![];
+    for run in steps.chunk_by(|one, next| !looks(one) && !looks(next)) {
+        parts.extend(run.chunks(STEPS_AT_ONCE));
+    }
+    parts.reverse();
+    parts
+}
+
+impl Shared {
+    /// Tasks that a sweep is not to look at now: those for which time cannot pass, and those that
+    /// somebody held a moment ago.
+    fn not_now(&self) -> BTreeSet<(TenantId, TaskId)> {
+        let (mut known, now) = (self.known(), boot_millis());
+        known.later.retain(|_, until| *until > now);
+        known.aside.iter().chain(known.later.keys()).cloned().collect()
+    }
 }

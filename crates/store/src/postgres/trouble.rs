@@ -17,6 +17,10 @@ pub(super) enum Trouble {
     Busy(String),
     /// The connection is gone.
     Lost(String),
+    /// What was prepared on this connection no longer fits: the same on another one may work.
+    Stale(String),
+    /// The database's clock was set. What that means must be settled before anything is judged.
+    ClockSet,
     /// One of the orders cannot be carried out.
     Broken(String),
 }
@@ -26,10 +30,11 @@ impl Trouble {
     pub(super) fn told(&self) -> Error {
         match self {
             Self::Full => Error::DiskFull,
-            Self::Again(why) | Self::Busy(why) => {
+            Self::Again(why) | Self::Busy(why) | Self::Stale(why) => {
                 tracing::warn!(why, "the database is too busy");
                 Error::Overloaded
             }
+            Self::ClockSet => Error::Overloaded,
             Self::Lost(why) => Error::Stopped(format!("the database cannot be reached: {why}")),
             Self::Raced(why) | Self::Broken(why) => Error::Internal(why.clone()),
         }
@@ -38,11 +43,13 @@ impl Trouble {
     /// What a reader is told.
     pub(super) fn read(self) -> Error {
         match self {
-            Self::Busy(_) => Error::Overloaded,
+            Self::Busy(_) | Self::ClockSet => Error::Overloaded,
             Self::Full => Error::Read("the disk of the database is full".into()),
-            Self::Again(why) | Self::Raced(why) | Self::Lost(why) | Self::Broken(why) => {
-                Error::Read(why)
-            }
+            Self::Again(why)
+            | Self::Raced(why)
+            | Self::Lost(why)
+            | Self::Stale(why)
+            | Self::Broken(why) => Error::Read(why),
         }
     }
 }
@@ -69,6 +76,8 @@ impl From<tokio_postgres::Error> for Trouble {
             Self::Again(why)
         } else if *code == SqlState::UNIQUE_VIOLATION {
             Self::Raced(why)
+        } else if is_stale(code) {
+            Self::Stale(why)
         } else if *code == SqlState::DISK_FULL {
             Self::Full
         } else if is_busy(code) {
@@ -79,6 +88,11 @@ impl From<tokio_postgres::Error> for Trouble {
             Self::Broken(why)
         }
     }
+}
+
+/// Plans are made once for a connection; somebody may change the tables meanwhile.
+fn is_stale(code: &SqlState) -> bool {
+    [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME].contains(code)
 }
 
 fn is_busy(code: &SqlState) -> bool {

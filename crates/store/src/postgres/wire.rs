@@ -4,8 +4,12 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
@@ -87,11 +91,31 @@ pub(super) struct Conn {
     prepared: HashMap<&'static str, Statement>,
     /// Whether a pooler is between: what was prepared in one transaction is not there in the next.
     pooled: bool,
+    /// How long a flush may take: longer than everything in it may, by the bounds of its statements.
+    within: Duration,
+    driver: Driver,
+}
+
+/// Whoever carries bytes for a connection, and what it noticed.
+pub(super) struct Driver {
+    pub(super) task: AbortHandle,
+    /// The server has warned of something since it was last asked.
+    pub(super) warned: Arc<AtomicBool>,
 }
 
 impl Conn {
-    pub(super) fn new(client: Client, pooled: bool) -> Self {
-        Self { client, prepared: HashMap::new(), pooled }
+    pub(super) fn new(client: Client, pooled: bool, driver: Driver) -> Self {
+        Self { client, prepared: HashMap::new(), pooled, within: super::READ_WITHIN, driver }
+    }
+
+    /// The same with another bound for each flush.
+    pub(super) fn bounded(self, within: Duration) -> Self {
+        Self { within, ..self }
+    }
+
+    /// Whether the server has warned of anything since this was last asked.
+    pub(super) fn was_warned(&self) -> bool {
+        self.driver.warned.swap(false, Ordering::Relaxed)
     }
 
     /// Sends everything, then waits for everything. The first failure counts: what was sent after it
@@ -100,8 +124,20 @@ impl Conn {
         self.send_kept(&flush).await
     }
 
-    /// The same of what may be sent once more, on another connection.
+    /// The same of what may be sent once more, on another connection. A network that swallows
+    /// everything tells nobody, so no answer in time is as good as a connection that is gone.
     pub(super) async fn send_kept(&mut self, flush: &Flush) -> Result<Answers, Trouble> {
+        let (within, task) = (self.within, self.driver.task.clone());
+        match tokio::time::timeout(within, self.send_and_wait(flush)).await {
+            Ok(answers) => answers,
+            Err(_) => {
+                task.abort();
+                Err(Trouble::Lost(format!("no answer within {} s", within.as_secs())))
+            }
+        }
+    }
+
+    async fn send_and_wait(&mut self, flush: &Flush) -> Result<Answers, Trouble> {
         for (sql, _) in flush.calls.iter().filter(|_| !self.pooled) {
             if !self.prepared.contains_key(sql) {
                 let statement = self.client.prepare(sql).await?;

@@ -1,5 +1,7 @@
-//! Takes what waits and has it carried out: a few batches at once, each of which is whatever arrived
-//! while the others were on their way.
+//! Takes what waits and has it carried out. Orders that can be are carried out together, a few
+//! batches at once, each of which is whatever arrived while the others were on their way. Whatever
+//! might keep these waiting has a queue of its own: orders that must be alone, orders for what
+//! somebody holds, claims that found only what somebody holds, and the passing of time.
 
 use std::sync::Arc;
 
@@ -7,62 +9,169 @@ use baton_domain::Refusal;
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
 
+use super::batch::{self, Answered};
+use super::manner::{Manner, Tasks};
 use super::records::find_tenant;
 use super::step::{Step, is_alone};
 use super::trouble::Trouble;
 use super::wire::params;
-use super::{Shared, audit, batch, keys, records, sweep};
+use super::{Shared, audit, bells, keys, records, sweep};
 use crate::Error;
-use crate::inbox::{Job, Work};
+use crate::inbox::{Inbox, Job, Work};
 use crate::keys::USES_MAX;
 use crate::order::{Aim, Committed};
 
 /// Orders in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 256;
 
-/// Works until the inbox is closed and empty.
-pub(super) async fn work(shared: Arc<Shared>) {
+/// Where an order waits, and how it is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// With others.
+    Together,
+    /// By itself, and after whoever holds what it is about.
+    Alone,
+    /// Claims that stepped over what somebody held.
+    Hungry,
+    /// The passing of time.
+    Sweeps,
+}
+
+/// What waits in each queue.
+#[derive(Default)]
+pub(super) struct Queues {
+    together: Inbox,
+    alone: Inbox,
+    hungry: Inbox,
+    sweeps: Inbox,
+}
+
+impl Queues {
+    /// Where an order waits first.
+    pub(super) fn of(&self, aim: &Aim) -> &Inbox {
+        match aim {
+            Aim::Sweep(_) => &self.sweeps,
+            aim if is_alone(aim) => &self.alone,
+            Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Key(_) => {
+                &self.together
+            }
+        }
+    }
+
+    /// Where what is no order waits.
+    pub(super) fn besides(&self) -> &Inbox {
+        &self.alone
+    }
+
+    fn get(&self, queue: Queue) -> &Inbox {
+        match queue {
+            Queue::Together => &self.together,
+            Queue::Alone => &self.alone,
+            Queue::Hungry => &self.hungry,
+            Queue::Sweeps => &self.sweeps,
+        }
+    }
+
+    /// How many orders wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.together.waiting() + self.alone.waiting() + self.hungry.waiting()
+    }
+
+    /// Nothing more is accepted; what waits is still carried out.
+    pub(super) fn close(&self) {
+        for inbox in [&self.together, &self.alone, &self.hungry, &self.sweeps] {
+            inbox.close();
+        }
+    }
+}
+
+/// Works until the queue is closed and empty.
+pub(super) async fn work(shared: Arc<Shared>, queue: Queue) {
+    let count_max = match queue {
+        Queue::Together | Queue::Hungry => BATCH_MAX,
+        Queue::Alone | Queue::Sweeps => 1,
+    };
     loop {
-        let batch = shared.inbox.next(BATCH_MAX).await;
+        let batch = shared.queues.get(queue).next(count_max).await;
         if batch.is_empty() {
             return;
         }
         let own = Arc::clone(&shared);
         // A panic is the matter of the batch that brought it about: its callers see that nobody
         // knows, and the next batch is taken as ever.
-        if tokio::spawn(async move { carry_out(&own, batch).await }).await.is_err() {
+        if tokio::spawn(async move { carry_out(&own, queue, batch).await }).await.is_err() {
             tracing::error!("a batch broke");
         }
     }
 }
 
-async fn carry_out(shared: &Shared, batch: Vec<Work>) {
-    let (mut together, mut alone, mut rest) = (vec![], vec![], vec![]);
+async fn carry_out(shared: &Arc<Shared>, queue: Queue, batch: Vec<Work>) {
+    let mut jobs = vec![];
     for work in batch {
-        match work {
-            Work::Order(job) if !is_alone(&job.order.aim) => together.push(*job),
-            Work::Order(job) => alone.push(*job),
-            Work::Seal(..) | Work::Uses(..) => rest.push(work),
+        match (work, queue) {
+            (Work::Order(job), Queue::Together | Queue::Hungry) => jobs.push(*job),
+            (Work::Order(job), Queue::Alone | Queue::Sweeps) => {
+                let answer = one(shared, &job).await;
+                drop(job.reply.send(answer));
+            }
+            (Work::Seal(seals, reply), _) => {
+                drop(reply.send(audit::write_seals(shared, seals).await));
+            }
+            (Work::Uses(uses, reply), _) => drop(reply.send(touch(shared, uses).await)),
         }
     }
-    if !together.is_empty() {
-        let answers = orders(shared, &together).await;
-        for (job, answer) in together.into_iter().zip(answers) {
+    match queue {
+        Queue::Together => together(shared, jobs).await,
+        Queue::Hungry => hungry(shared, jobs).await,
+        Queue::Alone | Queue::Sweeps => {}
+    }
+}
+
+/// Carries out orders together. Those for what somebody holds wait elsewhere, so that nobody waits
+/// for them.
+async fn together(shared: &Shared, jobs: Vec<Job>) {
+    let answered = orders(shared, &jobs, Manner::Together).await;
+    for job in reply(jobs, answered.answers) {
+        let queue = match job.order.aim {
+            Aim::Next(_) => Queue::Hungry,
+            Aim::Task(..) | Aim::Birth(..) | Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => {
+                Queue::Alone
+            }
+        };
+        shared.queues.get(queue).hand_on(job);
+    }
+}
+
+/// Claims that found only what somebody held are tried once more, and then after waiting for it. If
+/// it is still not let go of, there is nothing to claim, but whoever waits for work is woken soon.
+async fn hungry(shared: &Arc<Shared>, jobs: Vec<Job>) {
+    let again = orders(shared, &jobs, Manner::Hungry(&Tasks::new())).await;
+    let jobs = reply(jobs, again.answers);
+    if jobs.is_empty() {
+        return;
+    }
+    let last = orders(shared, &jobs, Manner::Hungry(&again.stepped_over)).await;
+    let given_up = |answer: Option<Result<Committed, Error>>| match answer {
+        Some(Err(Error::Overloaded)) | None => None,
+        answer => answer,
+    };
+    for job in reply(jobs, last.answers.into_iter().map(given_up).collect()) {
+        bells::ring_soon(shared, &job.order.tenant);
+        drop(job.reply.send(Err(Error::Refused(Refusal::NothingClaimable))));
+    }
+}
+
+/// Tells every caller its answer; gives back those that have none yet.
+fn reply(jobs: Vec<Job>, answers: Vec<Option<Result<Committed, Error>>>) -> Vec<Job> {
+    let mut left = vec![];
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        match answer {
             // A caller that has gone away will find its answer by its request key.
-            drop(job.reply.send(answer));
+            Some(answer) => drop(job.reply.send(answer)),
+            None => left.push(job),
         }
     }
-    for job in alone {
-        let answer = one(shared, &job).await;
-        drop(job.reply.send(answer));
-    }
-    for work in rest {
-        match work {
-            Work::Seal(seals, reply) => drop(reply.send(audit::write_seals(shared, seals).await)),
-            Work::Uses(uses, reply) => drop(reply.send(touch(shared, uses).await)),
-            Work::Order(_) => {}
-        }
-    }
+    left
 }
 
 async fn one(shared: &Shared, job: &Job) -> Result<Committed, Error> {
@@ -70,15 +179,18 @@ async fn one(shared: &Shared, job: &Job) -> Result<Committed, Error> {
         Aim::Sweep(count_max) => sweep::run(shared, *count_max).await,
         Aim::Record(..) | Aim::Key(_) => records::run(shared, &job.order).await,
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) => {
-            let answers = orders(shared, std::slice::from_ref(job)).await;
-            answers.into_iter().next().unwrap_or(Err(Error::Internal("no answer".into())))
+            let answered = orders(shared, std::slice::from_ref(job), Manner::Alone).await;
+            let answer = answered.answers.into_iter().next().flatten();
+            answer.unwrap_or(Err(Error::Internal("no answer".into())))
         }
     }
 }
 
 /// Carries out orders about tasks, those of tenants that nobody has heard of excepted.
-async fn orders(shared: &Shared, jobs: &[Job]) -> Vec<Result<Committed, Error>> {
-    let mut answers: Vec<Option<Result<Committed, Error>>> = jobs.iter().map(|_| None).collect();
+async fn orders(shared: &Shared, jobs: &[Job], manner: Manner<'_>) -> Answered {
+    let nothing = || Some(Err(Error::Internal("no answer".into())));
+    let mut answers: Vec<Option<Result<Committed, Error>>> =
+        jobs.iter().map(|_| nothing()).collect();
     let (mut steps, mut places) = (vec![], vec![]);
     for (at, job) in jobs.iter().enumerate() {
         match tenant(shared, job).await {
@@ -91,9 +203,12 @@ async fn orders(shared: &Shared, jobs: &[Job]) -> Vec<Result<Committed, Error>> 
             Err(error) => answers[at] = Some(Err(error)),
         }
     }
+    let mut stepped_over = Tasks::new();
     if !steps.is_empty() {
-        for (at, answer) in places.into_iter().zip(batch::run(shared, &steps).await) {
-            answers[at] = Some(answer);
+        let answered = batch::run(shared, &steps, manner).await;
+        stepped_over = answered.stepped_over;
+        for (at, answer) in places.into_iter().zip(answered.answers) {
+            answers[at] = answer;
         }
     }
     if !shared.known().aside.is_empty() {
@@ -103,10 +218,8 @@ async fn orders(shared: &Shared, jobs: &[Job]) -> Vec<Result<Committed, Error>> 
             }
         }
     }
-    let nothing = || Err(Error::Internal("no answer".into()));
-    answers.into_iter().map(|answer| answer.unwrap_or_else(nothing)).collect()
+    Answered { answers, stepped_over }
 }
-
 async fn tenant(shared: &Shared, job: &Job) -> Result<i64, Error> {
     let name = &job.order.tenant;
     if let Some(tenant) = shared.known_tenant(name) {

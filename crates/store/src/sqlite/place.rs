@@ -52,10 +52,7 @@ impl Place {
         }
         super::backup::finish(folder).map_err(io)?;
         write_log_again(&folder.join("baton.db-wal")).map_err(io)?;
-        let mut place = Self { folder: Some(folder.into()), lock: Some(lock), noted: Timestamp(0) };
-        // Without ballast a full disk is still survived; only ends of work may then not fit.
-        drop(place.restore_ballast());
-        Ok(place)
+        Ok(Self { folder: Some(folder.into()), lock: Some(lock), noted: Timestamp(0) })
     }
 
     /// When somebody last watched the time, by the last process that was here.

@@ -8,7 +8,7 @@ use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, Ten
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
-use baton_domain::time::Timestamp;
+use baton_domain::time::{Millis, Timestamp};
 use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
@@ -215,6 +215,7 @@ impl Store for SqliteStore {
             verified_entries: gauges.verified.load(Ordering::Relaxed),
             free_bytes: (self.free_bytes)(),
             full: gauges.full.load(Ordering::Relaxed),
+            clock_behind: Millis(0),
             stopped: gauges.stopped(),
         };
         Box::pin(async move { Ok(health) })

@@ -10,7 +10,7 @@ use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Options, SqliteStore};
 use baton_store::{Bell, Clock, Store};
 
-pub use postgres::Postgres;
+pub use postgres::{Postgres, open};
 
 /// A place where one store can be; every case gets a fresh one.
 pub trait Backend: Send + Sync + 'static {

@@ -13,6 +13,7 @@ mod graph;
 mod keys;
 mod laws;
 mod leases;
+mod outside;
 mod pools;
 mod reads;
 mod records;

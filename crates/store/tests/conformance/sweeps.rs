@@ -12,7 +12,7 @@ use crate::world::World;
 
 impl World {
     /// A task that is held for so many seconds.
-    async fn held_for(&self, seconds: u64) -> TaskId {
+    pub async fn held_for(&self, seconds: u64) -> TaskId {
         let task = self.queued().await;
         let lease = Some(Millis::seconds(seconds));
         let wish = Claim { lease, ..self.wish(&solo("bob")) };

@@ -42,7 +42,7 @@ async fn say_all(url: &str, statements: &[String]) -> Result<Vec<String>, String
     Ok(found)
 }
 
-fn first_column(message: &SimpleQueryMessage) -> Option<String> {
+pub(super) fn first_column(message: &SimpleQueryMessage) -> Option<String> {
     let SimpleQueryMessage::Row(row) = message else { return None };
     row.get(0).map(str::to_owned)
 }

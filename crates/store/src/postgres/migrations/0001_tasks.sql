@@ -71,8 +71,8 @@ CREATE TABLE flows (
 CREATE INDEX flows_live ON flows (tenant, task) WHERE live;
 CREATE INDEX flows_by_lane ON flows (tenant, lane, ready_at, task) WHERE lane IS NOT NULL;
 CREATE INDEX flows_by_probe ON flows (tenant, probe, ready_at, task) WHERE probe IS NOT NULL;
-CREATE INDEX flows_by_due ON flows (tenant, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX flows_by_end ON flows (tenant, project, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX flows_by_due ON flows (tenant, due_at, task) WHERE due_at IS NOT NULL;
+CREATE INDEX flows_by_end ON flows (tenant, project, ended_at, task) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE leases (
     tenant     bigint NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE leases (
     PRIMARY KEY (tenant, task)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
-CREATE INDEX leases_by_end ON leases (tenant, expires_at);
+CREATE INDEX leases_by_end ON leases (tenant, expires_at, task);
 
 CREATE TABLE runs (
     tenant  bigint NOT NULL,
@@ -134,6 +134,8 @@ CREATE TABLE pools (
     PRIMARY KEY (tenant, name)
 ) WITH (fillfactor = 50);
 
+CREATE INDEX pools_by_opening ON pools (shut_until) WHERE shut_until IS NOT NULL;
+
 CREATE TABLE keys (
     tenant       bigint NOT NULL REFERENCES tenants (id),
     id           text COLLATE "C" NOT NULL UNIQUE,
@@ -146,10 +148,11 @@ CREATE TABLE keys (
 );
 
 CREATE TABLE reactions (
-    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant bigint NOT NULL,
+    id     bigint GENERATED ALWAYS AS IDENTITY,
     task   bigint NOT NULL, -- that it is owed to
-    body   bytea NOT NULL
+    body   bytea NOT NULL,
+    PRIMARY KEY (tenant, id)
 );
 
 CREATE TABLE events (

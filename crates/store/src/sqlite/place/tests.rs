@@ -38,6 +38,8 @@ fn ballast_is_there_until_it_is_given_back() {
     let mode = std::fs::metadata(&folder).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     let bytes = || std::fs::metadata(folder.join("baton.ballast")).map(|about| about.len()).ok();
+    assert_eq!(bytes(), None, "a folder by itself reserves nothing");
+    place.restore_ballast().expect("there is room");
     assert_eq!(bytes(), Some(BALLAST_BYTES as u64));
     place.release_ballast();
     assert_eq!(bytes(), None);
