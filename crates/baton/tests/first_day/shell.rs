@@ -189,13 +189,23 @@ fn without_place(text: &str) -> String {
     shown
 }
 
-/// Ids of keys are chance, and so is the order of their list; names are not.
+/// Ids of keys are chance, and so is the order of their list; names are not. When they were last used
+/// is noted now and then.
 fn by_name(list: &str) -> String {
-    let mut lines: Vec<_> = list.lines().collect();
-    if let Some((_, rows)) = lines.split_first_mut() {
+    let mut lines: Vec<_> = list.lines().map(str::to_owned).collect();
+    if let Some((head, rows)) = lines.split_first_mut() {
         rows.sort_by_key(|row| row.split_whitespace().nth(1).map(str::to_owned));
+        if let (Some(from), Some(to)) = (head.find("USED AT"), head.find("REVOKED AT")) {
+            rows.iter_mut().for_each(|row| blank(row, from, to));
+        }
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Takes out what stands in one column of a row.
+fn blank(row: &mut String, from: usize, to: usize) {
+    let shown = |(at, c): (usize, char)| if (from..to).contains(&at) { ' ' } else { c };
+    *row = row.chars().enumerate().map(shown).collect();
 }
 
 /// A line as a shell takes it apart.
