@@ -185,7 +185,7 @@ impl Database {
     /// If the cluster does not answer.
     #[must_use]
     pub fn session(&self) -> Session {
-        Session::open(&url(&self.home, ADMIN, &self.name))
+        Session::open(&url(&self.home, self.port, ADMIN, &self.name))
     }
 
     /// Ends every connection to it, as an administrator does.

@@ -261,11 +261,17 @@ async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
             audit.map_err(|error| refused(&error))?
         }
     };
+    // Elsewhere seals are signed with a key that is derived from the pepper.
+    let secrets = match session.around.database_url {
+        Some(_) => "The pepper is not in it: keep a copy of it apart.",
+        None => "The pepper and seal.key are not in it: keep copies of them apart.",
+    };
     let shown = to.display().to_string();
     let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
     let text = format!(
-        "{shown} is a whole copy: {}.\nThe pepper and seal.key are not in it: keep copies of them \
-         apart.\n",
+        "{shown} is a whole copy: {}.
+{secrets}
+",
         whole(&audit)
     );
     tell(session, &body, &text);

@@ -51,6 +51,9 @@ fn line(line: &str, differs: &mut bool) -> String {
             *differs = true;
         } else if next == "MiB" {
             words[at] = "20000".into();
+        } else if next == "seals" {
+            // Time makes them, and a day may take longer.
+            words[at] = "0".into();
         } else if let Some(plain) = without_life(&words[at]) {
             words[at] = plain;
             *differs = true;

@@ -18,6 +18,8 @@ pub struct Shell {
     home: TempDir,
     environment: BTreeMap<String, String>,
     server: Option<Child>,
+    /// Databases by their real addresses, and by those that are shown.
+    databases: Vec<(String, String)>,
     /// Secrets and ids as they are, and as they are shown.
     veils: Vec<(String, String)>,
 }
@@ -35,13 +37,13 @@ impl Drop for Shell {
 impl Shell {
     pub fn new() -> Self {
         let home = tempfile::Builder::new().prefix("day").tempdir().expect("there is room");
-        Self { home, environment: BTreeMap::new(), server: None, veils: vec![] }
+        Self { home, environment: BTreeMap::new(), server: None, databases: vec![], veils: vec![] }
     }
 
     /// The same with data in the first of these databases; each has a name that it is shown by.
     pub fn on(databases: &[(&str, &str)]) -> Self {
         let mut shell = Self::new();
-        shell.veils =
+        shell.databases =
             databases.iter().map(|(url, name)| ((*url).to_owned(), (*name).to_owned())).collect();
         let first = databases.first().map(|(url, _)| ("BATON_DATABASE_URL".to_owned(), *url));
         shell.environment.extend(first.map(|(name, url)| (name, url.to_owned())));
@@ -163,13 +165,15 @@ impl Shell {
         let folder =
             self.home.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let shown = without_place(text).replace(&home, "~").replace(&folder, "folder-01");
-        self.veils.iter().fold(shown, |text, (real, shown)| text.replace(real, shown))
+        let names = self.databases.iter().chain(&self.veils);
+        names.fold(shown, |text, (real, shown)| text.replace(real, shown))
     }
 
     fn unveiled(&self, typed: &str) -> String {
         let home = self.home.path().display().to_string();
         let typed = typed.replace("~/", &format!("{home}/"));
-        self.veils.iter().fold(typed, |text, (real, shown)| text.replace(shown, real))
+        let names = self.databases.iter().chain(&self.veils);
+        names.fold(typed, |text, (real, shown)| text.replace(shown, real))
     }
 }
 
@@ -185,13 +189,23 @@ fn without_place(text: &str) -> String {
     shown
 }
 
-/// Ids of keys are chance, and so is the order of their list; names are not.
+/// Ids of keys are chance, and so is the order of their list; names are not. When they were last used
+/// is noted now and then.
 fn by_name(list: &str) -> String {
-    let mut lines: Vec<_> = list.lines().collect();
-    if let Some((_, rows)) = lines.split_first_mut() {
+    let mut lines: Vec<_> = list.lines().map(str::to_owned).collect();
+    if let Some((head, rows)) = lines.split_first_mut() {
         rows.sort_by_key(|row| row.split_whitespace().nth(1).map(str::to_owned));
+        if let (Some(from), Some(to)) = (head.find("USED AT"), head.find("REVOKED AT")) {
+            rows.iter_mut().for_each(|row| blank(row, from, to));
+        }
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Takes out what stands in one column of a row.
+fn blank(row: &mut String, from: usize, to: usize) {
+    let shown = |(at, c): (usize, char)| if (from..to).contains(&at) { ' ' } else { c };
+    *row = row.chars().enumerate().map(shown).collect();
 }
 
 /// A line as a shell takes it apart.

@@ -109,8 +109,9 @@ impl Address {
         told.extend(config.get_options().map(|options| ("PGOPTIONS", options.into())));
         let password = config.get_password().map(String::from_utf8_lossy);
         told.extend(password.map(|password| ("PGPASSWORD", password.into_owned().into())));
-        // Without this a file in somebody's home would be asked for a password.
-        told.push(("PGPASSFILE", "/dev/null".into()));
+        // Without this a file in somebody's home would be asked for a password; this one is never
+        // there.
+        told.push(("PGPASSFILE", "/dev/null/none".into()));
         let (mode, authorities) = match &self.way {
             Way::Plain => ("disable", None),
             Way::Encrypted => ("require", None),

@@ -36,12 +36,18 @@ pub enum Error {
     /// There is something in the database.
     #[error("the database is not empty, and nothing is written over: create another by createdb")]
     NotEmpty,
+    /// There is nothing in it.
+    #[error("the database is empty: nothing was ever kept in it")]
+    Empty,
     /// The file is something else.
     #[error("{0} is no copy that `baton backup` made of a Postgres database")]
     NotACopy(PathBuf),
     /// Servers are at work in it.
     #[error("servers are at work in the database: stop them first")]
     InUse,
+    /// A pooler would lend what must be held.
+    #[error("a restore needs a connection of its own: name the database itself, not its pooler")]
+    Pooled,
     /// Somebody else restores.
     #[error("another restore is at work in the database: wait for it")]
     Busy,
@@ -122,7 +128,7 @@ async fn checked(url: &str) -> Result<Address, Error> {
     let address = Address::read(url)?;
     let mut conn = open::reach(&address, true).await?;
     match migrate::found(&mut conn).await? {
-        0 => Err(OpenError::NotBaton.into()),
+        0 => Err(Error::Empty),
         _ => Ok(address),
     }
 }

@@ -8,7 +8,8 @@ use baton_domain::time::Timestamp;
 use super::address::{Address, NAME};
 use super::backup::{Edition, Error, edition};
 use super::connections::connect;
-use super::readers::Reader;
+use super::readers::{Difference, Reader};
+use super::trouble::Trouble;
 use super::wire::{Conn, params};
 use super::{CONNECTIONS_MAX, Chance, open};
 
@@ -129,7 +130,7 @@ async fn readers(conn: &mut Conn, has_tables: bool) -> Result<Readers, Error> {
     // Nobody can tell what a role sees that is not there.
     let difference = match state {
         Some(_) if has_tables => reader.difference(conn).await?,
-        Some(_) | None => Default::default(),
+        Some(_) | None => Difference::default(),
     };
     Ok(Readers {
         name: reader.name,
@@ -165,7 +166,7 @@ async fn is_pooled(conn: &mut Conn, address: &Address, chance: &mut Chance) -> R
         // The other one keeps what it was lent, so that we get something else if we are lent it.
         let own: String = conn.client.query_one(HEAR, &[]).await?.get(0);
         other.client.batch_execute(ROLLBACK).await?;
-        Ok::<_, super::trouble::Trouble>((heard, own))
+        Ok::<_, Trouble>((heard, own))
     };
     match tokio::time::timeout(SECOND_WITHIN, second).await {
         Ok(Ok((heard, own))) => Ok(heard == word || own != word),
@@ -176,5 +177,5 @@ async fn is_pooled(conn: &mut Conn, address: &Address, chance: &mut Chance) -> R
 }
 
 fn broken(error: tokio_postgres::Error) -> Error {
-    super::trouble::Trouble::from(error).into()
+    Trouble::from(error).into()
 }

@@ -69,8 +69,7 @@ impl Restoring {
         trusted: Option<&[u8; 32]>,
     ) -> Result<Self, Error> {
         File::open(file).map_err(|error| Error::Io(file.into(), error))?;
-        let address = Address::read(url)?;
-        let mut conn = open::reach(&address, false).await?;
+        let (address, mut conn) = reach(url).await?;
         is_copy(file, &address).await?;
         alone(&mut conn).await?;
         mark(&mut conn, Unfinished::Copy).await?;
@@ -89,8 +88,7 @@ impl Restoring {
         chance: &mut Chance,
         trusted: Option<&[u8; 32]>,
     ) -> Result<Self, Error> {
-        let address = Address::read(url)?;
-        let mut conn = open::reach(&address, false).await?;
+        let (address, mut conn) = reach(url).await?;
         alone(&mut conn).await?;
         let again = mark(&mut conn, Unfinished::Life).await?;
         match look_at(&mut conn, &address, trusted).await {
@@ -124,6 +122,16 @@ impl Restoring {
     }
 }
 
+/// A connection that stays ours: what it holds would be lent on by a pooler, and never let go.
+async fn reach(url: &str) -> Result<(Address, Conn), Error> {
+    let address = Address::read(url)?;
+    if address.pooled {
+        return Err(Error::Pooled);
+    }
+    let conn = open::reach(&address, false).await?;
+    Ok((address, conn))
+}
+
 async fn alone(conn: &mut Conn) -> Result<(), Error> {
     let rows = conn.query(ALONE, vec![]).await?;
     if rows.first().is_some_and(|row| row.get(0)) { Ok(()) } else { Err(Error::Busy) }
@@ -148,7 +156,7 @@ async fn mark(conn: &mut Conn, what: Unfinished) -> Result<bool, Error> {
         },
         (Unfinished::Life, None | Some(Unfinished::Life)) => {
             if migrate::beneath(conn).await? == 0 {
-                return Err(OpenError::NotBaton.into());
+                return Err(Error::Empty);
             }
         }
         (Unfinished::Copy, Some(other @ Unfinished::Life))

@@ -234,9 +234,9 @@ pub(super) fn why(error: &tokio_postgres::Error) -> Option<String> {
         return Some(told.into());
     }
     let inner = source.downcast_ref::<io::Error>()?.get_ref()?;
-    let wrong = match inner.downcast_ref::<rustls::Error>()? {
-        rustls::Error::InvalidCertificate(wrong) => wrong,
-        other => return Some(format!("the handshake failed: {other}")),
+    let failed = inner.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(wrong) = failed else {
+        return Some(format!("the handshake failed: {failed}"));
     };
     // One that was made anew under the same name has another key.
     let told = if matches!(wrong, Wrong::UnknownIssuer | Wrong::BadSignature) {

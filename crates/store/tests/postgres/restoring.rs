@@ -133,7 +133,10 @@ fn what_is_no_copy_changes_nothing_and_what_fails_leaves_nothing() {
 fn a_database_that_came_back_by_other_means_is_given_another_life() {
     let cluster = Cluster::start(Disk::Careful);
     let database = cluster.database();
-    assert!(matches!(why(begin_here(&database)), Error::Open(OpenError::NotBaton)));
+    assert!(matches!(why(begin_here(&database)), Error::Empty));
+    let pooled = format!("{}&pooler=transaction", database.url());
+    let lent = wait(Restoring::begin_here(&pooled, &mut chance(9), None));
+    assert!(matches!(why(lent), Error::Pooled), "what it holds would be lent on");
     let store = opened(&database.url(), 1);
     let before = fill(&store);
     assert!(matches!(why(begin_here(&database)), Error::InUse), "a server is at work");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_store::postgres::backup;
 use baton_testkit::postgres::{Cluster, Database};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::cast::{local, put, short_project};
 use crate::site::{close, done, opened, options, refused, wait};
@@ -19,6 +19,7 @@ impl Authority {
     fn new() -> Self {
         let key = KeyPair::generate().expect("chance is to be had");
         let mut about = CertificateParams::new(vec![]).expect("no name is a good one");
+        about.distinguished_name.push(DnType::CommonName, "somebody who signs");
         about.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = about.self_signed(&key).expect("it signs itself").pem();
         Self { issuer: Issuer::new(about, key), pem }

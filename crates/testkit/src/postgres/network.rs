@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::place::fresh;
-use super::{Database, Disk, OWNER, socket, url};
+use super::{Database, Disk, OWNER, PORT, socket, url};
 
 /// Bytes that are carried at once.
 const AT_ONCE: usize = 16 << 10;
@@ -56,7 +56,7 @@ impl Network {
     /// How Baton gets to the database this way.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.home, OWNER, &self.name)
+        url(&self.home, PORT, OWNER, &self.name)
     }
 
     /// From now on nothing arrives, either way.

@@ -37,8 +37,10 @@ pub(super) async fn look(facts: &mut Facts, folder: &Path, named: &surroundings:
                 backup::Error::Open(error) => error.fix(),
                 backup::Error::Exists(_)
                 | backup::Error::NotEmpty
+                | backup::Error::Empty
                 | backup::Error::NotACopy(_)
                 | backup::Error::InUse
+                | backup::Error::Pooled
                 | backup::Error::Busy
                 | backup::Error::NoTool(_)
                 | backup::Error::Tool(..)

@@ -54,6 +54,18 @@ async fn a_copy_comes_back_as_another_life_in_which_old_tokens_are_dead() {
     assert!(verify(before) && !verify(after));
 }
 
+#[tokio::test]
+async fn what_came_back_by_other_means_is_given_another_life_where_it_is() {
+    let machine = Machine::silent();
+    let before = made(&machine);
+    let printed = machine.types(&["restore", "--here", "--json"]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    assert_ne!(made(&machine), before);
+    for mistyped in [&["restore"][..], &["restore", "copy.db", "--here"]] {
+        assert_eq!(machine.types(mistyped).await.exit, 2, "{mistyped:?}");
+    }
+}
+
 fn identity_of(machine: &Machine) -> Arc<Identity> {
     let engine = home::open(&machine.data(), None, Arc::new(SystemChance)).expect("it opens");
     Arc::new(Identity::new(Arc::new(engine), Arc::new(SystemChance), operations::scopes()))

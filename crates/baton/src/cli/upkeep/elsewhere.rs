@@ -41,11 +41,16 @@ pub(super) fn refused(error: &Error) -> Failure {
         Error::Exists(_) => problem("name_taken"),
         Error::NotEmpty => problem("name_taken").next("createdb another_name"),
         Error::NotACopy(_) => problem("malformed").next("baton backup FILE"),
+        Error::Pooled => {
+            problem("malformed").next("BATON_DATABASE_URL=postgres://… baton restore FILE")
+        }
         Error::InUse => problem("in_use").next("stop every `baton serve`, then run this again"),
         Error::Busy => problem("in_use").next("the same command, a little later"),
         Error::Io(_, error) if error.kind() == ErrorKind::NotFound => problem("not_found"),
         Error::Open(error @ OpenError::Unfinished(_)) => problem("in_use").next(error.fix()),
-        Error::Open(OpenError::NotBaton) => problem("not_found").next("baton doctor"),
+        Error::Empty | Error::Open(OpenError::NotBaton) => {
+            problem("not_found").next("baton doctor")
+        }
         Error::NoTool(_) => problem("internal").next("apt install postgresql-client"),
         Error::Open(_) | Error::Tool(..) | Error::Damaged(_) | Error::Io(..) => {
             problem("internal").next("baton doctor")

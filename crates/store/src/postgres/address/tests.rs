@@ -88,5 +88,5 @@ fn tools_are_told_everything_by_their_environment() {
     assert_eq!(of("PGDATABASE"), "work");
     assert_eq!(of("PGSSLMODE"), "require");
     assert_eq!(of("PGTARGETSESSIONATTRS"), "read-write");
-    assert_eq!(of("PGPASSFILE"), "/dev/null");
+    assert_eq!(of("PGPASSFILE"), "/dev/null/none");
 }
