@@ -37,9 +37,9 @@ const RUN: [(&str, &str); 14] = [
     ("task", "create"),
 ];
 
-/// Those without which no run can be worked. A program that hides tools until they are searched for
-/// is asked to show these.
-const ALWAYS: [&str; 6] = ["start", "claim", "checkpoint", "ask", "block", "complete"];
+/// Those without which no run can be worked: whoever asks must also be able to wait. A program that
+/// hides tools until they are searched for is asked to show these.
+const ALWAYS: [&str; 7] = ["start", "claim", "checkpoint", "ask", "wait", "block", "complete"];
 
 /// What is never a tool. The answer of three is a secret, which MCP drops: a key that nobody learns is
 /// of no use, and one that is exchanged for such a key locks its owner out. The fourth carries other
