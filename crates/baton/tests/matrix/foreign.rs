@@ -10,6 +10,7 @@ use crate::scene::{ADA, Scene, Who, title};
 use crate::surfaces::plain;
 
 crate::on_every_ground![
+    embedded:
     our_claim_tokens_are_worth_nothing_elsewhere,
     she_sees_the_same_with_us_and_without_us,
     a_request_key_of_ours_is_free_for_her,

@@ -12,6 +12,7 @@ use crate::scene::{ADA, BEA, Scene, Who, entry};
 use crate::surfaces::plain;
 
 crate::on_every_ground![
+    embedded:
     whoever_races_for_the_end_of_an_attempt_one_wins,
     whoever_races_for_a_run_one_holds_it,
 ];
