@@ -56,7 +56,8 @@ impl Load {
         let engine = home::open_elsewhere(folder, url, None, Arc::new(SystemChance)).await?;
         let load = Self::with(engine, folder, watch).await?;
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(clockwork::run(Arc::clone(&load.engine), stopped));
+        let (turned, _) = watch::channel(0);
+        tokio::spawn(clockwork::run(Arc::clone(&load.engine), stopped, turned));
         Ok(Self { _clockwork: Some(stop), ..load })
     }
 
