@@ -92,8 +92,7 @@ fn carry_both_ways(near: UnixStream, far: UnixStream, state: &Arc<State>) {
 /// Carries what comes. Once something of a connection was swallowed, so is the rest.
 fn carry(mut from: UnixStream, mut to: UnixStream, state: &State, lost: &AtomicBool) {
     let mut bytes = [0; AT_ONCE];
-    loop {
-        let Ok(count @ 1..) = from.read(&mut bytes) else { break };
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
         if state.swallows.load(Ordering::SeqCst) {
             lost.store(true, Ordering::SeqCst);
         }
