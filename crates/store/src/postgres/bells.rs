@@ -156,7 +156,10 @@ fn read_notice(own: u64, notice: &str) -> Vec<(TenantId, bool)> {
 /// Listens to other servers, for as long as the store is open. Where a pooler forbids it, positions
 /// are all there is to go by.
 pub(super) async fn listen(shared: Arc<Shared>) {
-    while !shared.address.pooled {
+    if shared.address.pooled {
+        return;
+    }
+    loop {
         if let Err(why) = hear(&shared).await {
             tracing::debug!(why, "nobody listens to other servers for a moment");
         }

@@ -42,6 +42,19 @@ const HEAR: &str = "SELECT coalesce(current_setting('baton.probe', true), '')";
 const BEGIN: &str = "BEGIN";
 const ROLLBACK: &str = "ROLLBACK";
 
+/// Commands of an administrator, for a shell: no commit waits for a standby any more.
+pub const WAIT_FOR_NOBODY: &str = "sudo -u postgres psql \
+    -c 'ALTER SYSTEM RESET synchronous_standby_names' -c 'SELECT pg_reload_conf()'";
+/// Every commit waits for a standby.
+pub const WAIT_FOR_ONE: &str = "sudo -u postgres psql \
+    -c \"ALTER SYSTEM SET synchronous_standby_names = '*'\" -c 'SELECT pg_reload_conf()'";
+/// Who follows, who of them is waited for, and how far they are behind.
+pub const SHOW_STANDBYS: &str = "sudo -u postgres psql \
+    -c 'SELECT application_name, sync_state, replay_lag FROM pg_stat_replication'";
+/// More connections may be opened.
+pub const MORE_CONNECTIONS: &str = "sudo -u postgres psql \
+    -c 'ALTER SYSTEM SET max_connections = 200' && sudo systemctl restart postgresql";
+
 /// What a database is like.
 #[derive(Clone, Debug)]
 pub struct Condition {
@@ -93,6 +106,17 @@ pub struct Standbys {
     pub hidden: i64,
     /// How far the last one is behind, if that may be seen.
     pub behind_ms: Option<i64>,
+}
+
+impl Condition {
+    /// The command by which an administrator makes the role of readers, and lets us act as it.
+    #[must_use]
+    pub fn make_readers(&self) -> String {
+        let (name, user) = (&self.readers.name, &self.user);
+        format!(
+            "sudo -u postgres psql -c 'CREATE ROLE \"{name}\" NOLOGIN' -c 'GRANT \"{name}\" TO {user}'"
+        )
+    }
 }
 
 /// Looks at a database, which may be in use.

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use baton_store::postgres::backup::{self, Edition};
-use baton_store::postgres::examine::{Condition, examine};
+use baton_store::postgres::examine::{
+    Condition, MORE_CONNECTIONS, SHOW_STANDBYS, WAIT_FOR_NOBODY, WAIT_FOR_ONE, examine,
+};
 
 use crate::chance::{Chance as _, SystemChance};
 use crate::surroundings;
@@ -66,19 +68,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A statement of an administrator, for a shell.
-fn admin(statements: &[&str]) -> String {
-    let said = statements.iter().map(|statement| format!(" -c \"{statement}\""));
-    format!("sudo -u postgres psql{}", said.collect::<String>())
-}
-
 fn of_readers(facts: &Facts, condition: &Condition) -> Vec<Finding> {
     let readers = &condition.readers;
     let (name, user) = (&readers.name, &condition.user);
     if !readers.is_usable {
         let what = format!("the role {name} is missing, or {user} may not act as it");
-        let make = format!("CREATE ROLE {name} NOLOGIN");
-        return vec![wrong("rights", what, admin(&[&make, &format!("GRANT {name} TO {user}")]))];
+        return vec![wrong("rights", what, condition.make_readers())];
     }
     let mut findings = vec![];
     if let Some(first) = readers.missing.first() {
@@ -97,25 +92,20 @@ fn of_readers(facts: &Facts, condition: &Condition) -> Vec<Finding> {
 fn of_standbys(condition: &Condition) -> Vec<Finding> {
     let standbys = condition.standbys;
     let mut findings = vec![];
-    let reload = "SELECT pg_reload_conf()";
     if standbys.are_named && standbys.count == 0 {
         let what = "synchronous_standby_names is set and nobody follows: no commit is answered";
-        let fix = admin(&["ALTER SYSTEM RESET synchronous_standby_names", reload]);
-        findings.push(wrong("standby", what, fix));
+        findings.push(wrong("standby", what, WAIT_FOR_NOBODY));
     } else if standbys.are_named && standbys.synchronous + standbys.hidden == 0 {
         let what = "commits wait for a standby, and none of those that follow is the one";
-        let fix = admin(&["SELECT application_name, sync_state FROM pg_stat_replication"]);
-        findings.push(wrong("standby", what, fix));
+        findings.push(wrong("standby", what, SHOW_STANDBYS));
     } else if !standbys.are_named && standbys.count > 0 {
         let what = "a standby follows, but no answer waits for it: after a failover to it the last \
             answers may be missing";
-        let fix = admin(&["ALTER SYSTEM SET synchronous_standby_names = '*'", reload]);
-        findings.push(odd("standby", what, fix));
+        findings.push(odd("standby", what, WAIT_FOR_ONE));
     }
     if let Some(behind) = standbys.behind_ms.filter(|behind| *behind > LAG_MAX_MS) {
         let what = format!("a standby is {} s behind", behind / 1_000);
-        let fix = admin(&["SELECT application_name, replay_lag FROM pg_stat_replication"]);
-        findings.push(odd("standby", what, fix));
+        findings.push(odd("standby", what, SHOW_STANDBYS));
     }
     findings
 }
@@ -131,8 +121,7 @@ fn of_connections(condition: &Condition) -> Option<Finding> {
         "{left} connections are left, and a server opens up to {}",
         condition.connections_max
     );
-    let more = admin(&["ALTER SYSTEM SET max_connections = 200"]);
-    let fix = format!("{more} && sudo systemctl restart postgresql");
+    let fix = MORE_CONNECTIONS;
     Some(if ours == 0 { wrong("connections", what, fix) } else { odd("connections", what, fix) })
 }
 

@@ -48,7 +48,7 @@ fn a_sound_database_elsewhere_has_no_findings() {
 #[test]
 fn what_is_wrong_with_a_database_elsewhere_is_found_alone() {
     use Level::{Odd, Wrong};
-    found(Wrong, "rights", "GRANT baton_reader TO baton", |it| it.readers.is_usable = false);
+    found(Wrong, "rights", "GRANT \"baton_reader\" TO baton", |it| it.readers.is_usable = false);
     found(Wrong, "rights", "baton serve", |it| it.readers.missing = vec!["flows.body".into()]);
     found(Wrong, "rights", "baton serve", |it| it.readers.excess = vec!["leases.nonce".into()]);
     let standbys = |are_named, count, synchronous| Standbys {
