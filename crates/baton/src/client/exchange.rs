@@ -74,9 +74,11 @@ impl Client {
     /// Sends a request once.
     pub(super) async fn exchange(&self, asked: &Asked) -> Result<Answer, Lost> {
         let request = self.request(asked)?;
-        let before = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Lost::Nobody,
-            _ => Lost::Before(error.to_string()),
+        let before = |error: std::io::Error| {
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) {
+                return Lost::Nobody;
+            }
+            Lost::Before(error.to_string())
         };
         let late = |_| Lost::Before("it does not accept a connection".to_owned());
         let silent = || Lost::Before("it does not shake hands".to_owned());
