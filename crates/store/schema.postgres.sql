@@ -103,8 +103,8 @@ CREATE TABLE flows (
     body bytea NOT NULL
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.02);
 ALTER TABLE flows ADD PRIMARY KEY (tenant, task);
-CREATE INDEX flows_by_due ON public.flows USING btree (tenant, due_at) WHERE (due_at IS NOT NULL);
-CREATE INDEX flows_by_end ON public.flows USING btree (tenant, project, ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX flows_by_due ON public.flows USING btree (tenant, due_at, task) WHERE (due_at IS NOT NULL);
+CREATE INDEX flows_by_end ON public.flows USING btree (tenant, project, ended_at, task) WHERE (ended_at IS NOT NULL);
 CREATE INDEX flows_by_lane ON public.flows USING btree (tenant, lane, ready_at, task) WHERE (lane IS NOT NULL);
 CREATE INDEX flows_by_probe ON public.flows USING btree (tenant, probe, ready_at, task) WHERE (probe IS NOT NULL);
 CREATE INDEX flows_live ON public.flows USING btree (tenant, task) WHERE live;
@@ -138,7 +138,7 @@ CREATE TABLE leases (
     length bigint NOT NULL
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
 ALTER TABLE leases ADD PRIMARY KEY (tenant, task);
-CREATE INDEX leases_by_end ON public.leases USING btree (tenant, expires_at);
+CREATE INDEX leases_by_end ON public.leases USING btree (tenant, expires_at, task);
 ALTER TABLE leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON leases FOR SELECT TO PUBLIC USING (tenant = (NULLIF(current_setting('baton.tenant'::text, true), ''::text))::bigint);
 GRANT SELECT (tenant, task, attempt, holder, expires_at, length) ON leases TO reader;
@@ -157,6 +157,7 @@ CREATE TABLE pools (
     body bytea NOT NULL
 ) WITH (fillfactor=50);
 ALTER TABLE pools ADD PRIMARY KEY (tenant, name);
+CREATE INDEX pools_by_opening ON public.pools USING btree (shut_until) WHERE (shut_until IS NOT NULL);
 ALTER TABLE pools ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON pools FOR SELECT TO PUBLIC USING (tenant = (NULLIF(current_setting('baton.tenant'::text, true), ''::text))::bigint);
 GRANT SELECT (tenant, name, shut_until, body) ON pools TO reader;
@@ -173,12 +174,12 @@ CREATE POLICY own ON projects FOR SELECT TO PUBLIC USING (tenant = (NULLIF(curre
 GRANT SELECT (tenant, name, body) ON projects TO reader;
 
 CREATE TABLE reactions (
-    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     tenant bigint NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     task bigint NOT NULL,
     body bytea NOT NULL
 );
-ALTER TABLE reactions ADD PRIMARY KEY (id);
+ALTER TABLE reactions ADD PRIMARY KEY (tenant, id);
 
 CREATE TABLE requests (
     tenant bigint NOT NULL,

@@ -98,13 +98,15 @@ fn doing_it_twice_is_doing_it_once() {
 fn only_what_is_found_is_set_up() {
     let folder = repository(&[]);
     set_up(&folder, &[Agent::Codex]);
-    let names: Vec<_> =
-        contents(folder.path()).into_keys().filter(|name| !name.ends_with('/')).collect();
+    let written = |folder: &Path| -> Vec<String> {
+        let is_ours = |name: &String| !name.ends_with('/') && !name.starts_with(".git/");
+        contents(folder).into_keys().filter(is_ours).collect()
+    };
+    let names = written(folder.path());
     assert_eq!(names, [RECORD, ".codex/config.toml", "AGENTS.md", "baton.toml"]);
     let alone = repository(&[]);
     set_up(&alone, &[]);
-    let names: Vec<_> =
-        contents(alone.path()).into_keys().filter(|name| !name.ends_with('/')).collect();
+    let names = written(alone.path());
     assert_eq!(names, [RECORD, "baton.toml"], "nobody reads AGENTS.md here");
 }
 

@@ -37,9 +37,9 @@ fn is_hidden(c: char) -> bool {
     c != '\n' && baton::shape::is_hidden(c)
 }
 
-/// Says everything that can be said about a task, with this text in it, and tells how many of the
-/// texts were taken.
-async fn story(server: &Serving, number: usize, poison: &str) -> u64 {
+/// Says everything that can be said about a task, with this text in it, and tells which task it is
+/// and how many of the texts were taken.
+async fn story(server: &Serving, number: usize, poison: &str) -> (String, u64) {
     let mut taken = 0;
     let said = format!("say {poison} no more");
     let title = json!({ "title": said, "body": said, "project": "shop" });
@@ -54,6 +54,7 @@ async fn story(server: &Serving, number: usize, poison: &str) -> u64 {
     assert_eq!(started.status, 201, "{:?}", started.json());
     let token = started.json()["claim_token"].as_str().expect("it is shown once").to_owned();
     let run = started.json()["run"]["id"].as_str().expect("it has a number").to_owned();
+    let task = started.json()["task"]["id"].as_str().expect("it has a number").to_owned();
     let failed = json!([{ "item": said, "reason": said }]);
     let evidence = json!([{ "kind": "file", "reference": said, "summary": said }]);
     let note =
@@ -75,7 +76,7 @@ async fn story(server: &Serving, number: usize, poison: &str) -> u64 {
         assert!(fine, "{verb}: {:?}", answer.json());
         taken += u64::from(answer.status < 300 && body.to_string().contains("no more"));
     }
-    taken
+    (task, taken)
 }
 
 async fn ask(server: &Serving, path: &str, key: &str, token: Option<&str>, body: &Value) -> Answer {
@@ -109,10 +110,12 @@ async fn nothing_that_steers_a_terminal_or_hides_from_a_reader_is_ever_printed()
     let server = start(home.path());
     let home = home.path();
     clean(home, &["project", "add", "shop"]);
-    let mut taken = 0;
+    let (mut tasks, mut taken) = (vec![], 0);
     for (number, poison) in CORPUS.iter().enumerate() {
         assert!(poison.chars().any(is_hidden), "{poison:?} is harmless");
-        taken += story(&server, number, poison).await;
+        let (task, texts) = story(&server, number, poison).await;
+        tasks.push(task);
+        taken += texts;
         // What is refused is not repeated as it was.
         clean(home, &["add", poison, "--project", "shop"]);
     }
@@ -122,8 +125,7 @@ async fn nothing_that_steers_a_terminal_or_hides_from_a_reader_is_ever_printed()
         clean(home, &[list]);
         clean(home, &[list, "--json"]);
     }
-    for number in 1..=CORPUS.len() {
-        let task = format!("T-{number}");
+    for task in &tasks {
         for words in [
             &["show"][..],
             &["explain"],
@@ -135,9 +137,10 @@ async fn nothing_that_steers_a_terminal_or_hides_from_a_reader_is_ever_printed()
             let words: Vec<_> = words.iter().copied().chain([task.as_str()]).collect();
             clean(home, &words);
         }
-        let packet = clean(home, &["run", "handoff", &task, "--json"]);
+        let packet = clean(home, &["run", "handoff", task, "--json"]);
         let packet: Value = serde_json::from_str(&packet).expect("it is JSON");
-        let text = packet["text"].as_str().expect("it is a text");
+        let text =
+            packet["text"].as_str().unwrap_or_else(|| panic!("{task} has no text: {packet}"));
         assert!(text.contains("> ") && !text.chars().any(is_hidden), "{text:?}");
     }
 }

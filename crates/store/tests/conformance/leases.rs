@@ -293,6 +293,9 @@ pub async fn what_was_due_first_happens_first_and_then_what_is_owed(world: &Worl
     assert_eq!(order, expected);
 }
 
+/// Far more sweeps than there is time for while somebody who was in the way is left alone.
+const SWEEPS_MAX: u32 = 100_000;
+
 pub async fn of_a_completion_and_an_expiry_one_counts(world: &World) {
     for _ in 0..8 {
         let task = world.queued().await;
@@ -310,7 +313,15 @@ pub async fn of_a_completion_and_an_expiry_one_counts(world: &World) {
         let flow = world.row(task).await.flow;
         match done {
             Ok(_) => assert!(flow.ending().is_some() && swept.due == 0, "{swept:?}"),
-            Err(refusal) => assert_eq!((refusal, swept.due), (Refusal::LeaseLost, 1)),
+            Err(refusal) => {
+                // A sweep may step over what somebody holds at that moment, and comes back to it.
+                let (mut due, mut sweeps) = (swept.due, 1);
+                while due == 0 && sweeps < SWEEPS_MAX {
+                    due = world.sweep().await.due;
+                    sweeps += 1;
+                }
+                assert_eq!((refusal, due), (Refusal::LeaseLost, 1));
+            }
         }
         world.tell(task, retitle("next")).await.ok();
         world.tell(task, Person::Cancel(text("next"))).await.ok();
