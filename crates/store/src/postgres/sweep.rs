@@ -102,6 +102,9 @@ struct Pass<'a> {
     busy: usize,
     /// When the time was last watched, by our own count.
     watched: i64,
+    /// What this sweep does not look at. Whatever it stepped over stays so until its end, however
+    /// long that takes: it waits for a later sweep.
+    not_now: BTreeSet<(TenantId, TaskId)>,
 }
 
 /// Lets time pass for whatever is due, then carries out what tasks owe one another.
@@ -112,10 +115,11 @@ pub(super) async fn run(shared: &Shared, count_max: usize) -> Result<Committed, 
     let told = |trouble: Trouble| trouble.told();
     let glance = look(shared).await.map_err(told)?;
     let (clockwork, watched) = (Actor::clockwork(), boot_millis());
-    let swept = Swept::default();
-    let mut pass = Pass { shared, glance: &glance, clockwork: &clockwork, swept, busy: 0, watched };
+    let (swept, not_now) = (Swept::default(), shared.not_now());
+    let (glance, clockwork) = (&glance, &clockwork);
+    let mut pass = Pass { shared, glance, clockwork, swept, busy: 0, watched, not_now };
     let share = share_of_due(count_max, count_owed(shared, count_max).await.map_err(told)?);
-    let due = due(shared, &glance, share).await.map_err(told)?;
+    let due = pass.due(share).await.map_err(told)?;
     let steps = due.iter().map(|due| pass.step(due, Time::Pass, Cause::Due)).collect();
     pass.carry_out(steps).await?;
     while pass.done() < count_max && pass.busy < BUSY_MAX {
@@ -129,7 +133,7 @@ pub(super) async fn run(shared: &Shared, count_max: usize) -> Result<Committed, 
         }
     }
     let left = pass.owed(1).await.map_err(told)?;
-    let left_due = self::due(shared, &glance, 1).await.map_err(told)?;
+    let left_due = pass.due(1).await.map_err(told)?;
     let swept = Swept { more: !left.is_empty() || !left_due.is_empty(), ..pass.swept };
     shared.swept(glance.now);
     Ok(Committed { swept, ..Committed::of_no_task(glance.now, None) })
@@ -250,36 +254,6 @@ async fn count_owed(shared: &Shared, count_max: usize) -> Result<usize, Trouble>
     Ok(rows.first().map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or(0)))
 }
 
-/// What is due by now: ended leases first, and tenants take turns.
-async fn due(shared: &Shared, glance: &Glance, count_max: usize) -> Result<Vec<Due>, Trouble> {
-    // What is not to be looked at now must not hide what is behind it.
-    let not_now = shared.not_now();
-    let bound = int((count_max + not_now.len()) as u64);
-    let tenants: Vec<i64> = glance.names.keys().copied().collect();
-    let (now, amnesty) = (glance.now.0, glance.amnesty.0);
-    let of: Vec<i64> = glance.keeping.iter().map(|row| row.0).collect();
-    let projects: Vec<String> = glance.keeping.iter().map(|row| row.1.clone()).collect();
-    let kept: Vec<i64> = glance.keeping.iter().map(|row| row.2).collect();
-    let mut answers = ask(shared, |flush| {
-        flush.add(ENDED, params![now, amnesty, bound, tenants.clone()]);
-        flush.add(DUE, params![now, amnesty, bound, tenants.clone()]);
-        flush.add(OLD, params![of.clone(), projects.clone(), kept.clone(), now, bound]);
-    })
-    .await?;
-    let mut due = vec![];
-    for at in 0..3 {
-        for row in answers.rows(FIRST + at) {
-            let Some(tenant) = glance.names.get(&row.get::<_, i64>(0)) else { continue };
-            let id = TaskId(nat(row.get(1)));
-            if !not_now.contains(&(tenant.clone(), id)) {
-                let (lease, tenant) = (at == 0, tenant.clone());
-                due.push(Due { lease, at: Timestamp(row.get(2)), tenant, id });
-            }
-        }
-    }
-    Ok(in_turns(due, count_max))
-}
-
 impl<'a> Pass<'a> {
     fn done(&self) -> usize {
         self.swept.due + self.swept.reactions
@@ -299,10 +273,39 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// What is due by now: ended leases first, and tenants take turns.
+    async fn due(&self, count_max: usize) -> Result<Vec<Due>, Trouble> {
+        let glance = self.glance;
+        // What is not to be looked at now must not hide what is behind it.
+        let bound = int((count_max + self.not_now.len()) as u64);
+        let tenants: Vec<i64> = glance.names.keys().copied().collect();
+        let (now, amnesty) = (glance.now.0, glance.amnesty.0);
+        let of: Vec<i64> = glance.keeping.iter().map(|row| row.0).collect();
+        let projects: Vec<String> = glance.keeping.iter().map(|row| row.1.clone()).collect();
+        let kept: Vec<i64> = glance.keeping.iter().map(|row| row.2).collect();
+        let mut answers = ask(self.shared, |flush| {
+            flush.add(ENDED, params![now, amnesty, bound, tenants.clone()]);
+            flush.add(DUE, params![now, amnesty, bound, tenants.clone()]);
+            flush.add(OLD, params![of.clone(), projects.clone(), kept.clone(), now, bound]);
+        })
+        .await?;
+        let mut due = vec![];
+        for at in 0..3 {
+            for row in answers.rows(FIRST + at) {
+                let Some(tenant) = glance.names.get(&row.get::<_, i64>(0)) else { continue };
+                let id = TaskId(nat(row.get(1)));
+                if !self.not_now.contains(&(tenant.clone(), id)) {
+                    let (lease, tenant) = (at == 0, tenant.clone());
+                    due.push(Due { lease, at: Timestamp(row.get(2)), tenant, id });
+                }
+            }
+        }
+        Ok(in_turns(due, count_max))
+    }
+
     /// What tasks owe one another: the oldest first, and tenants take turns.
     async fn owed(&self, count_max: usize) -> Result<Vec<Step<'a>>, Trouble> {
-        let not_now = self.shared.not_now();
-        let bound = int((count_max + not_now.len()) as u64);
+        let bound = int((count_max + self.not_now.len()) as u64);
         let tenants: Vec<i64> = self.glance.names.keys().copied().collect();
         let asked = ask(self.shared, |flush| {
             flush.add(OWED, params![bound, tenants.clone()]);
@@ -311,7 +314,7 @@ impl<'a> Pass<'a> {
         for row in asked.await?.rows(FIRST) {
             let reaction: Reaction = parse(row.get(2))?;
             let Some(tenant) = self.glance.names.get(&row.get::<_, i64>(1)) else { continue };
-            if not_now.contains(&(tenant.clone(), reaction.to)) {
+            if self.not_now.contains(&(tenant.clone(), reaction.to)) {
                 continue;
             }
             let (at, tenant) = (self.glance.now, tenant.clone());
@@ -368,9 +371,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn put_off(&self, step: &Step<'_>, length: i64) {
+    fn put_off(&mut self, step: &Step<'_>, length: i64) {
         if let Some(task) = step.task() {
             let key = (step.tenant_id.clone(), task);
+            self.not_now.insert(key.clone());
             self.shared.known().later.insert(key, boot_millis() + length);
         }
     }
@@ -392,6 +396,7 @@ impl<'a> Pass<'a> {
                 (Some(Err(Error::Internal(why))), Some(task)) => {
                     let aside = (step.tenant_id.clone(), task);
                     tracing::error!(tenant = %aside.0, %task, why, "time cannot pass: set aside");
+                    self.not_now.insert(aside.clone());
                     self.shared.known().aside.insert(aside);
                 }
                 (Some(Err(error)), _) => return Err(error),
