@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{
@@ -85,11 +84,10 @@ fn same(path: &str, own: &str) -> io::Result<()> {
 /// Makes a room of the mounts, from inside. Whatever the machine denies is left as it is, and told.
 pub(super) fn furnish(spec: &Spec, folder: &Path) -> Room {
     let mut room = Room { own_proc: has_own_proc(), hidden: vec![] };
-    let quiet = QUIET;
     if let Some(groups) = cgroup::mounted() {
         let bound = mount_bind(&groups, &groups);
         let _ = bound.and_then(|()| {
-            mount_remount(&groups, quiet | MountFlags::BIND | MountFlags::RDONLY, "")
+            mount_remount(&groups, QUIET | MountFlags::BIND | MountFlags::RDONLY, "")
         });
     }
     let session = PathBuf::from(format!("/run/user/{}", geteuid().as_raw()));
@@ -97,7 +95,7 @@ pub(super) fn furnish(spec: &Spec, folder: &Path) -> Room {
     let wanted = DOORS.iter().map(PathBuf::from).chain([session, folder.to_owned()]);
     for path in wanted.chain(spec.hidden.iter().cloned()) {
         let holds_own = own.iter().any(|own| own.starts_with(&path));
-        if !holds_own && hide(&path, quiet).is_ok() {
+        if !holds_own && hide(&path).is_ok() {
             room.hidden.push(path);
         }
     }
@@ -111,15 +109,13 @@ pub(super) fn has_own_proc() -> bool {
     mount_change("/", private).and_then(|()| mount("proc", "/proc", "proc", QUIET, None)).is_ok()
 }
 
-fn hide(path: &Path, quiet: MountFlags) -> io::Result<()> {
-    let kind = fs::symlink_metadata(path)?.file_type();
-    if kind.is_dir() {
-        let flags = quiet | MountFlags::RDONLY;
-        mount("none", path, "tmpfs", flags, Some(c"size=4k,mode=0555"))?;
-    } else if kind.is_file() || kind.is_socket() {
-        mount_bind("/dev/null", path)?;
+fn hide(path: &Path) -> io::Result<()> {
+    // What a link leads to is what would be reached.
+    if fs::metadata(path)?.is_dir() {
+        let flags = QUIET | MountFlags::RDONLY;
+        return Ok(mount("none", path, "tmpfs", flags, Some(c"size=4k,mode=0555"))?);
     }
-    Ok(())
+    Ok(mount_bind("/dev/null", path)?)
 }
 
 /// Gives up what would open the room again; for good, and for everything that is started.

@@ -77,7 +77,7 @@ pub enum Found {
 ///
 /// # Errors
 /// If the spec breaks a rule, the attempt was launched before, or the agent cannot be started; the text says
-/// which.
+/// which. After `TimedOut` it is unknown: [`adopt`] tells.
 pub async fn launch(place: &Place, spec: &Spec) -> io::Result<Handle> {
     spec.check()?;
     place.write_spec(spec)?;

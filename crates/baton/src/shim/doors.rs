@@ -142,18 +142,14 @@ impl Client {
     }
 
     fn lines(&mut self) -> Vec<Vec<u8>> {
-        let mut lines = vec![];
-        while let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
-            let mut line: Vec<u8> = self.inbox.drain(..=end).collect();
-            line.pop();
-            lines.push(line);
-        }
-        self.is_over |= self.inbox.len() > LINE_BYTES_MAX;
-        if self.inbox.is_empty() {
-            // A large request is rare; its room is given back.
-            self.inbox = vec![];
-        }
-        lines
+        let is_end = |byte: &u8| *byte == b'\n';
+        let Some(end) = self.inbox.iter().rposition(is_end) else {
+            self.is_over |= self.inbox.len() > LINE_BYTES_MAX;
+            return vec![];
+        };
+        let begun = self.inbox.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.inbox, begun);
+        whole[..end].split(is_end).map(<[u8]>::to_vec).collect()
     }
 
     fn write(&mut self) {

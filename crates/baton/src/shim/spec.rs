@@ -1,6 +1,7 @@
 //! What a shim is told to run, written by the worker before the shim starts.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub const GRACE_MS_MAX: u64 = 300_000;
 pub const PROOF_MS_MAX: u64 = 60_000;
 
 /// Everything that a shim needs to know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Which Baton this belongs to: two on one machine never reap each other.
@@ -116,6 +117,15 @@ fn proof_ms_usual() -> u64 {
 
 fn spool_bytes_usual() -> u64 {
     SPOOL_BYTES_USUAL
+}
+
+/// The environment and the first words hold secrets: what is logged shows neither.
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Spec");
+        shown.field("attempt", &self.attempt).field("program", &self.argv.first());
+        shown.field("isolation", &self.isolation).finish_non_exhaustive()
+    }
 }
 
 impl Spec {

@@ -28,7 +28,9 @@ pub(super) struct Tree {
     root_is_gone: bool,
     /// Whether the last look found no child at all.
     is_childless: bool,
-    /// The line to the init, where there is one.
+    /// Whether the root is the init of a namespace.
+    is_apart: bool,
+    /// The line to the init, as long as it hears.
     link: Option<OwnedFd>,
     cgroup: Option<Cgroup>,
     is_subreaper: bool,
@@ -77,8 +79,16 @@ impl Tree {
             }
         })?;
         let link = ends.link.take();
-        let (root_is_gone, is_childless, exit) = (false, false, None);
-        let tree = Self { root, root_is_gone, is_childless, link, cgroup, is_subreaper, exit };
+        let tree = Self {
+            root,
+            root_is_gone: false,
+            is_childless: false,
+            is_apart: link.is_some(),
+            link,
+            cgroup,
+            is_subreaper,
+            exit: None,
+        };
         Ok((tree, ends))
     }
 
@@ -89,29 +99,30 @@ impl Tree {
 
     /// Whether the tree has a namespace of its own, whose end is one event.
     pub(super) fn is_apart(&self) -> bool {
-        self.link.is_some()
+        self.is_apart
     }
 
     /// What becomes readable when something happened to the tree.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let root = (!self.root_is_gone).then_some(self.root.pidfd.as_fd());
-        let link = self.link.as_ref().filter(|_| !self.root_is_gone).map(|link| link.as_fd());
-        root.into_iter().chain(link)
+        root.into_iter().chain(self.link.as_ref().map(|link| link.as_fd()))
     }
 
     /// Takes in whatever ended.
     pub(super) fn look(&mut self) {
-        if let Some(link) = self.link.as_ref().filter(|_| self.exit.is_none() && !self.root_is_gone)
-            && is_readable(link)
-            && let Ok(Word::Exited(exit)) = birth::heard(link)
-        {
-            self.exit = Some(exit);
+        if let Some(link) = self.link.as_ref().filter(|link| is_readable(link)) {
+            match birth::heard(link) {
+                Ok(Word::Exited(exit)) => self.exit = Some(exit),
+                Ok(Word::Ready { .. }) => {}
+                // It is about to end, and says no more.
+                Err(_) => self.link = None,
+            }
         }
         self.is_childless = loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.root.pid => {
                     self.root_is_gone = true;
-                    if self.link.is_none() {
+                    if !self.is_apart {
                         self.exit = Some(Exit::of(status));
                     }
                 }
@@ -151,8 +162,10 @@ impl Tree {
     }
 
     fn ask(&self, bidding: Bidding, signal: Signal) {
-        if let Some(link) = &self.link {
-            let _ = send(link, &[bidding.byte()], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        if self.is_apart {
+            let say = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            // An init that does not hear any more is about to end.
+            let _ = self.link.as_ref().map(|link| send(link, &[bidding.byte()], say));
         } else if self.root_is_gone {
             to_children(signal);
         } else {

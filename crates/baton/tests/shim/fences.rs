@@ -49,7 +49,7 @@ async fn an_agent_that_nobody_renews_is_killed_and_proved_dead_without_a_word() 
 async fn a_renewed_agent_outlives_its_first_fence() {
     let stage = Stage::new();
     let mut spec = stage.spec("idle", WAYS[2].1);
-    spec.fence_boot_ms = boot_ms() + 5_000;
+    spec.fence_boot_ms = boot_ms() + 8_000;
     let fence = spec.fence_boot_ms;
     let mut live = stage.launch(spec).await;
     live.handle.renew(fence + 600_000).await.expect("it listens");
@@ -70,7 +70,7 @@ async fn a_shim_that_stood_still_past_the_fence_kills_as_soon_as_it_goes_on() {
         }
         let stage = Stage::new();
         let mut spec = stage.spec("heartbeat", isolation);
-        spec.fence_boot_ms = boot_ms() + 4_000;
+        spec.fence_boot_ms = boot_ms() + 5_000;
         let fence = spec.fence_boot_ms;
         let mut live = stage.launch(spec).await;
         let shim = Pid::from_raw(live.handle.launch().shim.pid).expect("a pid");

@@ -23,6 +23,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How long an agent lives without being renewed, unless that is the point.
 const FENCE_MS: u64 = 600_000;
 
+/// How much of what was said last is looked through.
+const TAIL_BYTES: usize = 4 << 10;
+
 static ATTEMPTS: AtomicU32 = AtomicU32::new(1);
 static SKIPPED: AtomicU32 = AtomicU32::new(0);
 
@@ -157,11 +160,16 @@ impl Live {
 
     /// Waits until the agent has said something.
     pub async fn hears(&mut self, words: &str) {
+        // What was said last is enough: it may be a hundred megabytes.
+        let mut tail = self.text(Stream::Out);
         let heard = async {
             loop {
-                // The end of what was said is enough: it may be a hundred megabytes.
-                let text = self.text(Stream::Out);
-                if text.windows(words.len()).rev().take(1 << 16).any(|w| w == words.as_bytes()) {
+                let known = self.said.len();
+                self.said.extend(self.reader.by_ref().map(|one| one.expect("the spool is whole")));
+                let new = self.said[known..].iter().filter(|one| one.stream == Stream::Out);
+                tail.extend(new.flat_map(|record| record.bytes.clone()));
+                tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
+                if tail.windows(words.len()).any(|piece| piece == words.as_bytes()) {
                     return;
                 }
                 match self.handle.changes().recv().await {

@@ -58,20 +58,19 @@ case $member in
         echo here; linger ;;
     eats-ram) head -c 8000000000 /dev/zero | tail -n 1 >/dev/null; echo here; linger ;;
     reads-env)
-        echo begin; env; echo end
+        env
         for one in /proc/self/fd/*; do echo "fd ${one##*/} $(readlink "$one")"; done
-        umask; ulimit -c; echo here; linger ;;
+        echo here; linger ;;
     reads-proc)
         for one in /proc/[0-9]*; do
-            if grep -qa "$SECRET" "$one/environ" 2>/dev/null; then echo "leak $one"; fi
-        done
-        for file in environ mem maps fd cwd; do
-            if head -c 1 "/proc/$SHIM/$file" >/dev/null 2>&1; then echo "reads $file"; fi
+            if grep -qa "canary=$SECRET" "$one/environ" 2>/dev/null; then echo "leak $one"; fi
         done
         echo here; linger ;;
     heartbeat) echo here; while :; do echo alive; sleep 0.05; done ;;
     at) if echo true | at now 2>/dev/null; then echo escaped; else echo denied; fi; echo here; linger ;;
-    docker) if [ -S "$DOOR" ]; then echo "reaches $DOOR"; else echo denied; fi; echo here; linger ;;
+    docker)
+        if [ -S /run/docker.sock ] || [ -S /var/run/docker.sock ]; then echo reached; else echo denied; fi
+        echo here; linger ;;
     bomb)
         if [ "$(id -u)" = 0 ]; then
             setpriv --reuid 65534 --clear-groups sh "$self" bomb-next next 2>/dev/null &

@@ -75,3 +75,13 @@ fn a_spec_with_a_field_that_nobody_knows_is_refused() {
     let error = serde_json::from_value::<Spec>(value).expect_err("a slip is not passed over");
     assert!(error.to_string().contains("isolatoin"), "{error}");
 }
+
+#[test]
+fn a_spec_shows_its_secrets_to_nobody_by_accident() {
+    let mut spec = spec();
+    spec.env.insert("BATON_CLAIM_TOKEN".into(), "t0ken".into());
+    spec.stdin = b"s3cret".to_vec();
+    spec.argv.push("p4ss".into());
+    let text = format!("{spec:?}");
+    assert!(!["t0ken", "s3cret", "p4ss"].iter().any(|word| text.contains(word)), "{text}");
+}
