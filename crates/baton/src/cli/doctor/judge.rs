@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::facts::{Database, Facts, Pepper, Server, State, Thing, Trouble, quoted};
+use super::isolation;
 use crate::shape::When;
 
 /// A clock before this is not set: 2026-01-01.
@@ -45,11 +46,11 @@ impl Finding {
     }
 }
 
-fn good(about: &'static str, what: impl Into<String>) -> Finding {
+pub(super) fn good(about: &'static str, what: impl Into<String>) -> Finding {
     Finding { level: Level::Good, about, what: what.into(), fix: None }
 }
 
-fn odd(about: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+pub(super) fn odd(about: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { level: Level::Odd, about, what: what.into(), fix: Some(fix.into()) }
 }
 
@@ -86,6 +87,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings.extend(of_server(facts));
     findings.push(of_clock(facts));
     findings.extend(of_environment(facts));
+    findings.extend(facts.isolation.as_ref().map(isolation::judge));
     findings.extend(of_repository(facts));
     findings
 }
