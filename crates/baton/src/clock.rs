@@ -1,4 +1,5 @@
-//! How long things take, for figures. Rules ask the store's clock; nothing here decides anything.
+//! How long things take, for figures, and the clocks of this machine that a shim measures its fence
+//! by. Rules ask the store's clock.
 
 use std::time::Instant;
 
@@ -36,4 +37,25 @@ impl Stopwatch for StoppedWatch {
     fn micros(&self) -> u64 {
         0
     }
+}
+
+/// Milliseconds since boot, suspended time included: what fences are measured by, and what two
+/// processes of one machine agree on.
+#[must_use]
+pub fn boot_ms() -> u64 {
+    millis(rustix::time::ClockId::Boottime)
+}
+
+/// Milliseconds that this machine was awake since boot: what [`boot_ms`] is ahead of it was slept.
+#[must_use]
+pub fn awake_ms() -> u64 {
+    millis(rustix::time::ClockId::Monotonic)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock that the shim reads")]
+fn millis(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let part = u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000;
+    seconds.saturating_mul(1_000).saturating_add(part)
 }

@@ -4,10 +4,15 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use baton::surroundings::Surroundings;
-use baton::{cli, init, log};
+use baton::{cli, init, log, shim};
 
 #[expect(clippy::disallowed_methods, reason = "read once at the start of the program")]
 fn main() -> ExitCode {
+    // An agent's own process stays as small as it can be: no runtime, no log, nothing read.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|name| name == "shim") {
+        return shim::run(arguments);
+    }
     let form = std::env::var("BATON_LOG").ok();
     let terminal = std::io::stdout().is_terminal();
     let mut around = Surroundings::read(|name| std::env::var_os(name), terminal);

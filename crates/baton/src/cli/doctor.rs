@@ -18,6 +18,7 @@ use super::{Output, Session, render, upkeep};
 
 mod elsewhere;
 mod facts;
+mod isolation;
 mod judge;
 
 use facts::{Facts, Server, Told, Trouble};

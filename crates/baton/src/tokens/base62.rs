@@ -1,6 +1,7 @@
 //! Digits that survive a double click, a shell and a URL: `0-9A-Za-z`, fixed width.
 
 use crate::chance::Chance;
+use crate::checksum::crc32;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -48,11 +49,5 @@ pub(super) fn read(text: &str) -> Option<u64> {
 
 /// The checksum that lets a scanner tell a token from noise without asking anybody (CRC-32).
 pub(super) fn checksum(text: &str) -> u32 {
-    !text.bytes().fold(u32::MAX, |mut sum, byte| {
-        sum ^= u32::from(byte);
-        for _ in 0..8 {
-            sum = (sum >> 1) ^ (0xEDB8_8320 & (sum & 1).wrapping_neg());
-        }
-        sum
-    })
+    crc32(text.as_bytes())
 }

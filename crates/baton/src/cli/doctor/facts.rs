@@ -16,6 +16,8 @@ use crate::init::{self, Agent};
 use crate::surroundings::{Surroundings, key_file_in, socket_in};
 use crate::tokens::{self, Secrets};
 
+use super::isolation::{self, Tried};
+
 /// Everything that the doctor looks at.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -51,6 +53,8 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     pub(super) around: Surroundings,
     pub(super) key_file: Option<Thing>,
+    /// How agents can be kept apart, if that can be told.
+    pub(super) isolation: Option<Tried>,
     /// What is wrong with the repository around, if it was set up.
     pub(super) repository: Option<Vec<(String, String)>>,
 }
@@ -165,6 +169,7 @@ impl Facts {
             now,
             around: around.clone(),
             key_file: around.key_file.as_deref().map(Thing::at),
+            isolation: isolation::tried(),
             repository: std::env::current_dir()
                 .ok()
                 .and_then(|here| init::examined(&here, &Agent::found(&around.programs))),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::elsewhere;
 use super::facts::{Database, Facts, Pepper, Server, State, Thing, Trouble, quoted};
+use super::isolation;
 use crate::shape::When;
 
 /// A clock before this is not set: 2026-01-01.
@@ -92,6 +93,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings.extend(of_server(facts));
     findings.push(of_clock(facts));
     findings.extend(of_environment(facts));
+    findings.extend(facts.isolation.as_ref().map(isolation::judge));
     findings.extend(of_repository(facts));
     findings
 }

@@ -7,11 +7,20 @@ use std::path::{Path, PathBuf};
 use baton_domain::time::Timestamp;
 
 use super::facts::{Database, Facts, Pepper, Server, State, Thing, Told, Trouble, quoted};
+use super::isolation::Tried;
 use super::judge::{Finding, Level, judge};
+use crate::shim::Isolation;
 use crate::surroundings::{Hidden, Surroundings};
 
 fn thing(path: &str, mode: u32, folder: bool) -> Thing {
     Thing { path: path.into(), state: State::Present { mode, ours: true, folder } }
+}
+
+/// A machine that lets agents be kept apart.
+fn apart() -> Tried {
+    let isolation =
+        Isolation { namespace: Some(7), subreaper: true, own_proc: true, ..Isolation::default() };
+    Tried { isolation, switch: None }
 }
 
 const NOON: Timestamp = Timestamp(1_794_735_000_000);
@@ -43,6 +52,7 @@ fn well() -> Facts {
         now: NOON,
         around: Surroundings::default(),
         key_file: None,
+        isolation: Some(apart()),
         repository: None,
     }
 }
@@ -196,4 +206,32 @@ fn looking_makes_nothing() {
     let found = judge(&facts).into_iter().find(|one| one.about == "folder");
     let fix = format!("baton serve --data {}", quoted(data));
     assert_eq!(found.and_then(|one| one.fix), Some(fix));
+}
+
+#[test]
+fn what_keeps_agents_from_being_kept_apart_is_found_alone() {
+    let denied = |facts: &mut Facts, switch| {
+        let mut tried = apart();
+        tried.isolation.namespace = None;
+        tried.isolation.denied = vec!["namespace: Operation not permitted".into()];
+        tried.switch = switch;
+        facts.isolation = Some(tried);
+    };
+    let check = |fix: &str, change: &dyn Fn(&mut Facts)| {
+        check(Level::Odd, "isolation", fix, |facts| change(facts));
+    };
+    check("sudo sysctl user.max_user_namespaces=15000", &|facts| {
+        denied(facts, Some("user.max_user_namespaces=15000"));
+    });
+    check("Delegate=yes", &|facts| denied(facts, None));
+    check("docker run --security-opt", &|facts| {
+        denied(facts, None);
+        let tried = facts.isolation.as_mut().expect("it was tried");
+        tried.isolation.cgroup = Some("/g".into());
+    });
+    check("docker run --security-opt", &|facts| {
+        let mut tried = apart();
+        tried.isolation.own_proc = false;
+        facts.isolation = Some(tried);
+    });
 }

@@ -1,0 +1,137 @@
+//! What makes a namespace a room of its own: who its users are, what it sees, what it may do.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
+};
+use rustix::process::{Pid, getegid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities,
+};
+
+use super::cgroup;
+use super::spec::Spec;
+
+/// Doors to daemons that would start processes for an agent outside of its tree.
+const DOORS: [&str; 9] = [
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/run/containerd/containerd.sock",
+    "/run/dbus/system_bus_socket",
+    "/run/systemd/private",
+    "/var/spool/cron",
+    "/var/spool/at",
+    "/run/crio/crio.sock",
+];
+
+/// What an agent that is root may do inside: own files and change between users. Not among them: mounts,
+/// other processes' memory, raw sockets.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT);
+/// Capabilities that a kernel may know; those that it does not know are refused one by one.
+const CAPABILITIES_MAX: u32 = 64;
+
+/// What nothing that is mounted for an agent may bring along.
+const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+/// What became of a room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) own_proc: bool,
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+/// Names the users of a new namespace, from outside: everybody keeps their number. Whoever may name
+/// all of them does, so that root's agent can own files for others.
+pub(super) fn name_users(pid: Pid) -> io::Result<()> {
+    let own = |name: &str| format!("/proc/{}/{name}", pid.as_raw_nonzero());
+    if same(&own("uid_map"), "uid_map").and_then(|()| same(&own("gid_map"), "gid_map")).is_ok() {
+        return Ok(());
+    }
+    let uid = geteuid().as_raw();
+    fs::write(own("uid_map"), format!("{uid} {uid} 1\n"))?;
+    // Without this a group that means less access could be left.
+    fs::write(own("setgroups"), "deny")?;
+    let gid = getegid().as_raw();
+    fs::write(own("gid_map"), format!("{gid} {gid} 1\n"))
+}
+
+/// Maps every id that we know ourselves to itself.
+fn same(path: &str, own: &str) -> io::Result<()> {
+    let known = fs::read_to_string(format!("/proc/self/{own}"))?;
+    let mut map = String::new();
+    for line in known.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some(first), Some(_), Some(count)) = (words.next(), words.next(), words.next()) {
+            map.push_str(&format!("{first} {first} {count}\n"));
+        }
+    }
+    fs::write(path, map)
+}
+
+/// Makes a room of the mounts, from inside. Whatever the machine denies is left as it is, and told.
+pub(super) fn furnish(spec: &Spec, folder: &Path) -> Room {
+    let mut room = Room { own_proc: has_own_proc(), hidden: vec![] };
+    if let Some(groups) = cgroup::mounted() {
+        let bound = mount_bind(&groups, &groups);
+        let _ = bound.and_then(|()| {
+            mount_remount(&groups, QUIET | MountFlags::BIND | MountFlags::RDONLY, "")
+        });
+    }
+    let session = PathBuf::from(format!("/run/user/{}", geteuid().as_raw()));
+    let own = [spec.cwd.as_path(), spec.home.as_path()];
+    let wanted = DOORS.iter().map(PathBuf::from).chain([session, folder.to_owned()]);
+    for path in wanted.chain(spec.hidden.iter().cloned()) {
+        let holds_own = own.iter().any(|own| own.starts_with(&path));
+        if !holds_own && hide(&path).is_ok() {
+            room.hidden.push(path);
+        }
+    }
+    room
+}
+
+/// Makes mounts private and lets /proc show the processes of this namespace: numbers mean something else in
+/// here, and whoever looks should see its own.
+pub(super) fn has_own_proc() -> bool {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).and_then(|()| mount("proc", "/proc", "proc", QUIET, None)).is_ok()
+}
+
+fn hide(path: &Path) -> io::Result<()> {
+    // What a link leads to is what would be reached.
+    if fs::metadata(path)?.is_dir() {
+        let flags = QUIET | MountFlags::RDONLY;
+        return Ok(mount("none", path, "tmpfs", flags, Some(c"size=4k,mode=0555"))?);
+    }
+    Ok(mount_bind("/dev/null", path)?)
+}
+
+/// Gives up what would open the room again; for good, and for everything that is started.
+pub(super) fn give_up_powers() -> io::Result<()> {
+    let kept = if geteuid().is_root() { KEPT } else { CapabilitySet::empty() };
+    for number in 0..CAPABILITIES_MAX {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        if !kept.contains(one) {
+            // The kernel refuses those that it does not have.
+            let _ = remove_capability_from_bounding_set(one);
+        }
+    }
+    let _ = clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(
+        None,
+        CapabilitySets { effective: kept, permitted: kept, inheritable: none },
+    )?)
+}

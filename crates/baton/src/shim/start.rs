@@ -1,0 +1,114 @@
+//! `baton shim DIR`: from the first instruction to the loop.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::fs::Mode;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getpid, set_dumpable_behavior, setrlimit, setsid, umask,
+};
+
+use super::doors::Doors;
+use super::kernel;
+use super::place::Place;
+use super::spool::Writer;
+use super::told::{Isolation, Launch, Note, Status};
+use super::tree::Tree;
+use super::voice::Voice;
+use super::watch::Watch;
+use super::{probe, processes};
+
+/// What a shim says when its agent runs.
+pub(super) const READY: &str = "ready";
+
+/// Runs a shim, or looks what one could do on this machine. Whoever starts it reads one line of its output.
+#[must_use]
+pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let (first, more) = (arguments.next(), arguments.next());
+    let told = match (first, more) {
+        (Some(word), None) if word == "--probe" => probe::probe(),
+        (Some(folder), None) => return live(Path::new(&folder)),
+        _ => Err(io::Error::other("baton shim DIR is run by a worker, not by hand")),
+    };
+    match told {
+        Ok(line) => {
+            say(&line);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("baton: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn live(folder: &Path) -> ExitCode {
+    let place = Place::at(folder);
+    let mut watch = match begin(&place) {
+        Ok(watch) => watch,
+        Err(error) => {
+            // A folder that another shim works in is not ours to write to.
+            if error.kind() != io::ErrorKind::WouldBlock {
+                drop(place.write_status(&Status::NotStarted { why: error.to_string() }));
+            }
+            say(&error.to_string().replace('\n', " "));
+            return ExitCode::FAILURE;
+        }
+    };
+    say(READY);
+    // From here on nobody hears it; what it has to say is in the folder.
+    drop(kernel::silence());
+    watch.0.run();
+    ExitCode::SUCCESS
+}
+
+fn say(line: &str) {
+    // Whoever started it may be gone already, which is no reason to end.
+    drop(writeln!(io::stdout(), "{line}"));
+}
+
+/// Starts the agent. The file is the lock on the folder, for as long as it is open.
+fn begin(place: &Place) -> io::Result<(Watch, File)> {
+    // Whatever came along is not ours to keep open.
+    kernel::close_but(&[])?;
+    // It fails for whoever leads a group already, and then there is nothing to leave.
+    let _ = setsid();
+    umask(Mode::RWXG | Mode::RWXO);
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    let signals = kernel::signals()?;
+    let lock = locked(place)?;
+    let spec = place.spec()?;
+    spec.check()?;
+    let doors = Doors::open(place)?;
+    let spool = Writer::open(&place.spool(), spec.spool_bytes_max)?;
+    let mut launch = Launch {
+        deployment: spec.deployment.clone(),
+        attempt: spec.attempt,
+        nonce: spec.nonce.clone(),
+        boot_id: processes::boot_id()?,
+        shim: processes::by_pid(getpid())?,
+        isolation: Isolation::default(),
+        root: None,
+        agent: None,
+    };
+    let (tree, ends) = Tree::start(&spec, place, &mut launch, &signals)?;
+    // Not before the birth: the users of a namespace are named through files that this would close.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let mut voice = Voice::new(&spec, spool, ends)?;
+    voice.note(crate::clock::boot_ms(), &Note::Started { agent: launch.agent });
+    place.write_status(&Status::Running)?;
+    Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, lock))
+}
+
+/// One shim works in a folder, ever.
+fn locked(place: &Place) -> io::Result<File> {
+    let lock = place.locked()?;
+    if place.launch()?.is_none() && place.status()?.is_none() {
+        return Ok(lock);
+    }
+    let why = "this attempt was launched before: adopt it, or take a new attempt";
+    Err(io::Error::new(io::ErrorKind::WouldBlock, why))
+}

@@ -1,0 +1,9 @@
+//! Agents under real shims: how they are stopped, proved dead, adopted and kept apart.
+
+mod adoption;
+mod edges;
+mod exposure;
+mod fences;
+mod stage;
+mod talk;
+mod zoo;
