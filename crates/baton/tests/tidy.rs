@@ -98,6 +98,8 @@ const MODULES: &[(&str, &[&str])] = &[
         &["chance", "clock", "engine", "home", "identity", "operations", "redaction", "tokens"],
     ),
     ("surroundings", &[]),
+    ("adapters", &["surroundings"]),
+    ("scripted", &["adapters", "client", "operations", "shape"]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -114,6 +116,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "problem",
+            "scripted",
             "server",
             "shape",
             "surroundings",
