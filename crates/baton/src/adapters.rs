@@ -1,9 +1,9 @@
 //! Agent programs: how each is started, what is said to it, and what can be seen of it.
 //!
 //! A program is followed by a pure fold over what went through its streams, as the spool of its
-//! attempt has it: its output, its complaints, what was written to it, and its exit. Folding the same
-//! spool again sees the same, however it was cut into pieces, so a worker that comes back knows
-//! everything that the one before it knew, also what it had said already.
+//! attempt has it: its output, its complaints, what was written to it, and its exit. Folding the
+//! same spool again sees the same, however it was cut into pieces, so a worker that comes back
+//! knows everything that the one before it knew, also what it had said already.
 //!
 //! Whatever a program prints is data. Only lines of its documented format mean anything, and
 //! none of them means that the work is done: the end of a turn is the end of a turn.
@@ -150,7 +150,7 @@ trait Adapter: Send {
     fn written(&mut self, _message: &Value, _seen: &mut Vec<Seen>) {}
 
     /// It complained.
-    fn complained(&mut self, _line: &str) {}
+    fn complained(&mut self, _line: &str, _seen: &mut Vec<Seen>) {}
 
     /// It is gone: what is still to be said of the turn that it was in.
     fn exited(&mut self, exit: Exit, last_words: &str, seen: &mut Vec<Seen>);

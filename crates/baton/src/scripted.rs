@@ -1,8 +1,8 @@
 //! The built-in agent: it does what a file of steps says, and speaks to Baton like any other agent.
 //!
 //! It is for demonstrations, for tests and for trying settings out: it costs nothing, it does the
-//! same every time, and it crashes and lies on demand. A run that is taken up again goes on after its
-//! last checkpoint.
+//! same every time, and it crashes and lies on demand. A run that is taken up again goes on after
+//! its last checkpoint.
 
 use std::path::{Component, Path};
 use std::time::Duration;

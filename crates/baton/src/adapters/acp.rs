@@ -1,7 +1,9 @@
 //! Any program that speaks the Agent Client Protocol, version 1: JSON-RPC over lines.
 //!
-//! Greeting, session, prompt: each is said once the one before it is answered. What was said is known
-//! from what was written, so whoever follows the same process again says nothing twice.
+//! Greeting, session, prompt: each is said once the one before it is answered. What was said is
+//! known from what was written, so whoever follows the same process again says nothing twice.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use super::failure::{self, Failure, Fault};
 use super::fields::{clip, count, is_visible, list, micros, name, status, text};
 use super::rpc::{self, Message, Open};
 use super::seen::{End, Exit, Limit, Reply, Seen, Usage};
-use super::turn::{Misfit, Plan, Session, Turn};
+use super::turn::{Misfit, Plan, Session, Tools, Turn};
 
 /// The version of the protocol.
 const VERSION: u64 = 1;
@@ -21,6 +23,8 @@ const SESSION: u64 = 2;
 const AUTHENTICATE: i64 = -32_000;
 /// There is no such thing, as agents say of a session that they do not know.
 const NOT_FOUND: i64 = -32_002;
+/// Tools that may run at once.
+const TOOLS_MAX: usize = 256;
 
 pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     let client = json!({ "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") });
@@ -35,6 +39,15 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
         stdin: format!("{greeting}\n").into_bytes(),
         ..Plan::default()
     })
+}
+
+/// The protocol has no way to name a variable; what is written here goes to the agent alone.
+fn server(tools: &Tools) -> Value {
+    let variables = tools.variables.iter();
+    let variables: Vec<_> =
+        variables.map(|(name, value)| json!({ "name": name, "value": value.reveal() })).collect();
+    let Tools { program, arguments, .. } = tools;
+    json!({ "name": "baton", "command": program, "args": arguments, "env": variables })
 }
 
 fn request(id: u64, method: &str, params: &Value) -> Value {
@@ -62,6 +75,8 @@ pub(super) struct Acp {
     prompt: String,
     next: u64,
     open: Open,
+    /// Tools that run.
+    tools: BTreeSet<String>,
     /// What the session has cost so far.
     cost: u64,
     /// Whether a prompt was written that is not answered.
@@ -72,16 +87,7 @@ pub(super) struct Acp {
 
 impl Acp {
     pub(super) fn new(turn: &Turn<'_>) -> Self {
-        let servers: Vec<_> = turn.tools.iter().map(|tools| {
-            // The protocol has no way to name a variable; what is written here goes to the agent alone.
-            let variables = tools.variables.iter();
-            let variables: Vec<_> = variables
-                .map(|(name, value)| json!({ "name": name, "value": value.reveal() }))
-                .collect();
-            json!({
-                "name": "baton", "command": tools.program, "args": tools.arguments, "env": variables,
-            })
-        }).collect();
+        let servers: Vec<_> = turn.tools.into_iter().map(server).collect();
         let resumed = match turn.session {
             Session::New(_) => None,
             Session::Resumed { id, .. } => Some(id.to_owned()),
@@ -94,6 +100,7 @@ impl Acp {
             prompt: turn.prompt.to_owned(),
             next: SESSION + 1,
             open: Open::default(),
+            tools: BTreeSet::new(),
             cost: turn.session.booked().cost_micros,
             in_turn: true,
             prompted: SESSION + 1,
@@ -148,9 +155,8 @@ impl Adapter for Acp {
                 let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
                 self.open.give_up(&json!({ "result": cancelled }));
             }
-            Some(Message::Result { id, .. } | Message::Error { id, .. }) => {
-                self.open.settle(id, seen);
-            }
+            Some(Message::Result { id, result }) => self.told(id, result, seen),
+            Some(Message::Error { id, .. }) => self.open.settle(id, seen),
             Some(Message::Notice { .. }) | None => {}
         }
     }
@@ -283,22 +289,47 @@ impl Acp {
             Some("agent_message_chunk") => {
                 seen.push(Seen::Spoke { visible: is_visible(&update["content"]["text"]) });
             }
-            Some("tool_call") => {
-                let Some(id) = name(&update["toolCallId"]) else { return };
-                let kind = name(&update["kind"]).unwrap_or_else(|| "tool".to_owned());
-                if kind == "read" {
-                    let places = list(&update["locations"]).filter_map(|one| text(&one["path"]));
-                    seen.extend(places.map(Seen::Read));
-                }
-                seen.push(Seen::ToolStarted { id: id.clone(), name: kind });
-                if is_over(update) {
+            Some("tool_call" | "tool_call_update") => {
+                self.tool(update, seen);
+                if is_over(update)
+                    && let Some(id) = name(&update["toolCallId"])
+                    && self.tools.remove(&id)
+                {
                     seen.push(Seen::ToolEnded { id });
                 }
             }
-            Some("tool_call_update") if is_over(update) => {
-                seen.extend(name(&update["toolCallId"]).map(|id| Seen::ToolEnded { id }));
-            }
             Some(_) | None => seen.push(Seen::Spoke { visible: false }),
+        }
+    }
+
+    /// A tool runs, unless that is known. Some agents tell of it only by asking for permission.
+    fn tool(&mut self, call: &Value, seen: &mut Vec<Seen>) {
+        let Some(id) = name(&call["toolCallId"]) else { return };
+        if self.tools.len() >= TOOLS_MAX || !self.tools.insert(id.clone()) {
+            return;
+        }
+        let kind = name(&call["kind"]).unwrap_or_else(|| "tool".to_owned());
+        if kind == "read" {
+            let places = list(&call["locations"]).filter_map(|one| text(&one["path"]));
+            seen.extend(places.map(Seen::Read));
+        }
+        seen.push(Seen::ToolStarted { id, name: kind });
+    }
+
+    /// A request of the agent was answered.
+    fn told(&mut self, id: &Value, result: &Value, seen: &mut Vec<Seen>) {
+        let wish = rpc::key(id).and_then(|key| self.open.find(&key));
+        let chosen = &result["outcome"]["optionId"];
+        let allowed = wish.filter(|wish| {
+            let mut options = list(&wish.params["options"]);
+            let kind = options.find(|option| option["optionId"] == *chosen);
+            kind.and_then(|option| option["kind"].as_str())
+                .is_some_and(|kind| kind.starts_with("allow"))
+        });
+        let call = allowed.map(|wish| wish.params["toolCall"].clone());
+        self.open.settle(id, seen);
+        if let Some(call) = call {
+            self.tool(&call, seen);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Claude Code, by its stream of JSON in both directions.
 //!
-//! One process takes several turns: each ends with a `result`, and the end of its input ends it. It asks
-//! for permission by a request that is answered on its input.
+//! One process takes several turns: each ends with a `result`, and the end of its input ends it. It
+//! asks for permission by a request that is answered on its input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,7 +148,7 @@ impl Adapter for Claude {
         }
     }
 
-    fn complained(&mut self, line: &str) {
+    fn complained(&mut self, line: &str, _seen: &mut Vec<Seen>) {
         if line.contains("is already in use") {
             self.complaint = Some(&failure::SESSION_TAKEN);
         } else if line.contains("No conversation found") {

@@ -15,7 +15,8 @@ use super::rpc::{self, Message, Open};
 use super::seen::{End, Exit, Limit, Reply, Seen, Usage};
 use super::turn::{Consent, Misfit, Plan, Session, Tools, Turn, variable};
 
-/// Ids of our requests: the greeting, the thread, and from there on one for every turn and interrupt.
+/// Ids of our requests: the greeting, the thread, and from there on one for every turn and
+/// interrupt.
 const GREETING: u64 = 1;
 const THREAD: u64 = 2;
 /// Windows of a limit that are told apart; there are two.
@@ -102,7 +103,7 @@ pub(super) struct Codex {
     total: Option<Usage>,
     /// Windows that were full when last told, and when they are empty again.
     full: BTreeMap<String, Option<Timestamp>>,
-    /// What went wrong last, if it was not asked for again.
+    /// What went wrong last.
     wrong: Option<Fault>,
     in_turn: bool,
 }
@@ -273,7 +274,7 @@ impl Codex {
             Some(THREAD) if self.opening["method"] == "thread/resume" => &failure::SESSION_LOST,
             Some(THREAD) => &failure::MISUSED,
             // An interrupt that came too late changes nothing.
-            Some(_) if self.turn.is_some() => return,
+            Some(_) if self.turn.is_some() || !self.in_turn => return,
             Some(_) | None => &failure::REQUEST_REFUSED,
         };
         self.fail(failure.with(&said), seen);
@@ -320,7 +321,10 @@ impl Codex {
             }
             "turn/completed" => self.ended(&params["turn"], seen),
             "item/started" => item(&params["item"], true, seen),
-            "item/completed" => item(&params["item"], false, seen),
+            "item/completed" => {
+                self.wrong = None;
+                item(&params["item"], false, seen);
+            }
             "item/agentMessage/delta" => {
                 seen.push(Seen::Spoke { visible: is_visible(&params["delta"]) });
             }
@@ -332,9 +336,9 @@ impl Codex {
                 if params["willRetry"] == true {
                     let status = http_status(&params["error"]["codexErrorInfo"]);
                     seen.push(Seen::Retrying { status });
-                } else {
-                    self.wrong = Some(fault);
                 }
+                // It may wait for an hour before it asks again, and be stopped before that.
+                self.wrong = Some(fault);
             }
             _ if method.starts_with("item/") || method.starts_with("turn/") => {
                 seen.push(Seen::Spoke { visible: false });

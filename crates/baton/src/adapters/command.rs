@@ -1,5 +1,5 @@
-//! Any command line. Nothing is known of what it prints, so all of it is speech; it is told what to do by
-//! its standard input, and it ends by its exit.
+//! Any command line. Nothing is known of what it prints, so all of it is speech; it is told what to
+//! do by its standard input, and it ends by its exit.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Codex, by `exec --json`: for where its app server cannot be used. It cannot ask, takes one turn, and
-//! says of limits only what people read.
+//! Codex, by `exec --json`: for where its app server cannot be used. It cannot ask, takes one turn,
+//! and says of limits only what people read.
 
 use serde_json::Value;
 
@@ -82,8 +82,11 @@ impl Adapter for Exec {
                 self.end(End::Failed, Some(fault), seen);
             }
             Some("error") => {
-                self.wrong = text(&event["message"]);
-                seen.push(Seen::Retrying { status: None });
+                let said = text(&event["message"]).unwrap_or_default();
+                if said.starts_with("Reconnecting") {
+                    seen.push(Seen::Retrying { status: status(&said) });
+                }
+                self.wrong = Some(said);
             }
             Some(_) => seen.push(Seen::Spoke { visible: false }),
             None => {}
@@ -126,19 +129,24 @@ fn item(item: &Value, begins: bool, seen: &mut Vec<Seen>) {
     }
 }
 
+/// The status of the provider that the words quote.
+fn status(said: &str) -> Option<u16> {
+    let numbers = said.split(|c: char| !c.is_ascii_digit()).filter(|word| word.len() == 3);
+    let mut numbers = numbers.filter_map(|word| word.parse::<u16>().ok());
+    numbers.find(|status| (400..600).contains(status))
+}
+
 /// It says what went wrong in words for people alone: those that have been seen are known.
 fn fault(said: &str) -> Fault {
-    let mut status = said
-        .split(|c: char| !c.is_ascii_digit())
-        .filter(|word| word.len() == 3)
-        .filter_map(|word| word.parse::<u16>().ok());
-    let status = status.find(|status| (400..600).contains(status));
-    let failure = if said.contains("usage limit") {
+    let told = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    let failure = if told(&["usage limit"]) {
         &failure::RATE_LIMITED
-    } else if said.contains("error sending request") || said.contains("stream disconnected") {
+    } else if told(&["experiencing high demand"]) {
+        &failure::PROVIDER_FAILED
+    } else if told(&["error sending request", "stream disconnected"]) {
         &failure::PROVIDER_AWAY
     } else {
-        status.map_or(&failure::CRASHED, Failure::of_status)
+        status(said).map_or(&failure::CRASHED, Failure::of_status)
     };
     failure.with(said)
 }

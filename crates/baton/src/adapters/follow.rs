@@ -60,14 +60,14 @@ impl Follower {
                     seen.push(Seen::Spoke { visible: true });
                 }
                 if matches!(heard, Heard::Err(_)) {
-                    self.complain(piece);
+                    self.complain(piece, &mut seen);
                 }
             }
             Heard::Out(piece) => {
                 let Self { out, adapter, tally, .. } = self;
                 out.feed(piece, |line| event(adapter.as_mut(), tally, &line, &mut seen));
             }
-            Heard::Err(piece) => self.complain(piece),
+            Heard::Err(piece) => self.complain(piece, &mut seen),
             Heard::In(piece) => {
                 let Self { input, adapter, .. } = self;
                 input.feed(piece, |line| {
@@ -81,7 +81,7 @@ impl Follower {
             Heard::Exited(exit) => {
                 let Self { out, adapter, tally, .. } = self;
                 out.rest(|line| event(adapter.as_mut(), tally, &line, &mut seen));
-                self.end_complaints();
+                self.end_complaints(&mut seen);
                 self.adapter.exited(exit, self.last_words.trim(), &mut seen);
                 self.is_over = true;
             }
@@ -125,14 +125,14 @@ impl Follower {
         message.map(|message| format!("{message}\n").into_bytes())
     }
 
-    fn complain(&mut self, piece: &[u8]) {
+    fn complain(&mut self, piece: &[u8], seen: &mut Vec<Seen>) {
         let Self { err, adapter, last_words, .. } = self;
-        err.feed(piece, |line| remember(adapter.as_mut(), last_words, &line));
+        err.feed(piece, |line| remember(adapter.as_mut(), last_words, &line, seen));
     }
 
-    fn end_complaints(&mut self) {
+    fn end_complaints(&mut self, seen: &mut Vec<Seen>) {
         let Self { err, adapter, last_words, .. } = self;
-        err.rest(|line| remember(adapter.as_mut(), last_words, &line));
+        err.rest(|line| remember(adapter.as_mut(), last_words, &line, seen));
     }
 }
 
@@ -158,10 +158,15 @@ fn event(adapter: &mut dyn Adapter, tally: &mut Tally, line: &Line<'_>, seen: &m
 }
 
 /// Keeps the end of what a program complained about.
-fn remember(adapter: &mut dyn Adapter, last_words: &mut String, line: &Line<'_>) {
+fn remember(
+    adapter: &mut dyn Adapter,
+    last_words: &mut String,
+    line: &Line<'_>,
+    seen: &mut Vec<Seen>,
+) {
     let Line::Whole(line) = line else { return };
     let line = fields::clip(&String::from_utf8_lossy(line));
-    adapter.complained(&line);
+    adapter.complained(&line, seen);
     last_words.push_str(&line);
     last_words.push('\n');
     let mut cut = last_words.len().saturating_sub(LAST_WORDS_BYTES_MAX);

@@ -1,4 +1,5 @@
-//! Gemini CLI, by its stream. It cannot ask; whoever wants that drives it by the Agent Client Protocol.
+//! Gemini CLI, by its stream. It cannot ask; whoever wants that drives it by the Agent Client
+//! Protocol.
 
 use serde_json::{Value, json};
 
@@ -10,8 +11,9 @@ use super::fields::{is_visible, name, text, usage};
 use super::seen::{End, Exit, Limit, Seen, Usage};
 use super::turn::{Consent, File, Misfit, Plan, Session, Turn, variable};
 
-/// Where its settings are that win over all others, from its home on.
-const SETTINGS: &str = ".baton/gemini.json";
+/// Where its settings are, from its home on. Those that would win over a repository's must belong
+/// to the administrator of the machine, so a repository's are kept out by not trusting it.
+const SETTINGS: &str = ".gemini/settings.json";
 /// What it exits with if its input is not understood.
 const BAD_INPUT: i32 = 42;
 /// What it exits with if it may not sign in.
@@ -35,35 +37,26 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     if let Some(model) = turn.model {
         own.extend(["-m", model]);
     }
-    // Without a name of a server here, those of a repository would be started, too.
+    // Where nobody looks it refuses to work in a folder that is not trusted. This is read after the
+    // settings are: those of the folder are still passed over.
     own.extend(["--skip-trust", "--allowed-mcp-server-names", "baton"]);
     let argv = turn.argv(&own);
     Ok(Plan {
         argv,
-        environment: environment(turn),
+        environment: vec![variable("GEMINI_TELEMETRY_ENABLED", "false")],
         files: vec![settings(turn)],
         stdin: turn.prompt.as_bytes().to_vec(),
         closes_stdin: true,
     })
 }
 
-/// Its settings are found by a variable, and those found so win over a repository's.
-pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
-    let path = turn.home.join(SETTINGS).to_string_lossy().into_owned();
-    vec![
-        variable("GEMINI_CLI_SYSTEM_SETTINGS_PATH", path),
-        variable("GEMINI_TELEMETRY_ENABLED", "false"),
-    ]
-}
-
 fn settings(turn: &Turn<'_>) -> File {
     let mut settings = json!({
         "general": { "enableAutoUpdate": false, "maxAttempts": TRIES },
         "privacy": { "usageStatisticsEnabled": false },
-        // What a repository brings along is neither run nor connected to.
+        "security": { "folderTrust": { "enabled": true } },
         "hooksConfig": { "enabled": false },
         "mcp": { "allowed": ["baton"] },
-        "admin": { "extensions": { "enabled": false } },
     });
     if let Some(turns) = turn.turns_max {
         settings["model"] = json!({ "maxSessionTurns": turns });
@@ -84,10 +77,17 @@ pub(super) struct Gemini {
     session: Option<String>,
     /// What it said that went wrong, without ending its turn by it.
     wrong: Option<String>,
+    /// What its provider refused with last.
+    refused: Option<u16>,
     over: bool,
 }
 
 impl Gemini {
+    fn fault(&self, error: &Value, said: &str) -> Fault {
+        let known = self.refused.map(Failure::of_status);
+        known.unwrap_or_else(|| failure_of(error, said)).with(said)
+    }
+
     fn end(&mut self, reason: End, error: Option<Fault>, seen: &mut Vec<Seen>) {
         if error.as_ref().is_some_and(|fault| fault.failure == &failure::RATE_LIMITED) {
             let window = "requests".to_owned();
@@ -111,6 +111,7 @@ impl Adapter for Gemini {
             // It repeats what it was told.
             Some("message") if event["role"] == "user" => {}
             Some("message") => {
+                self.refused = None;
                 seen.push(Seen::Spoke { visible: is_visible(&event["content"]) });
             }
             Some("tool_use") => {
@@ -142,12 +143,23 @@ impl Adapter for Gemini {
                     self.end(End::Finished, None, seen);
                 } else {
                     let said = text(&event["error"]["message"]).or(self.wrong.take());
-                    let fault = fault(&event["error"], &said.unwrap_or_default());
+                    let fault = self.fault(&event["error"], &said.unwrap_or_default());
                     self.end(End::Failed, Some(fault), seen);
                 }
             }
             Some(_) => seen.push(Seen::Spoke { visible: false }),
             None => {}
+        }
+    }
+
+    /// That it asks its provider again stands only among its complaints.
+    fn complained(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        if let Some((_, rest)) = line.split_once(" failed with status ")
+            && line.starts_with("Attempt ")
+        {
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+            self.refused = digits.and_then(|digits| digits.parse().ok());
+            seen.push(Seen::Retrying { status: self.refused });
         }
     }
 
@@ -169,7 +181,8 @@ impl Adapter for Gemini {
                 self.end(End::Failed, Some(failure.with(&said)), seen);
             }
             Exit::Code(code) if code != 0 => {
-                self.end(End::Failed, Some(fault(&Value::Null, &said)), seen);
+                let fault = self.fault(&Value::Null, &said);
+                self.end(End::Failed, Some(fault), seen);
             }
             Exit::Code(_) | Exit::Signal(_) => seen.push(failure::gone(exit, &said)),
         }
@@ -177,9 +190,9 @@ impl Adapter for Gemini {
 }
 
 /// Its errors have a type and words; the words quote the status of the provider.
-fn fault(error: &Value, said: &str) -> Fault {
+fn failure_of(error: &Value, said: &str) -> &'static Failure {
     let told = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    let failure = match error["type"].as_str() {
+    match error["type"].as_str() {
         Some("FatalAuthenticationError") => &failure::NOT_SIGNED_IN,
         Some("FatalTurnLimitedError") => &failure::TURNS_SPENT,
         Some("FatalInputError" | "FatalConfigError") => &failure::MISUSED,
@@ -198,6 +211,5 @@ fn fault(error: &Value, said: &str) -> Fault {
             &failure::PROVIDER_AWAY
         }
         Some(_) | None => &failure::CRASHED,
-    };
-    failure.with(said)
+    }
 }

@@ -1,4 +1,5 @@
-//! opencode, by its stream. It cannot ask; whoever wants that drives it by the Agent Client Protocol.
+//! opencode, by its stream. It cannot ask; whoever wants that drives it by the Agent Client
+//! Protocol.
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,9 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
 
 /// What it is set up with. It comes by a variable, and nothing comes from a repository.
 pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
-    let mut settings = json!({ "autoupdate": false, "share": "disabled" });
+    // What a repository tells agents is read; what it would have them run is not.
+    let told = turn.folder.join("AGENTS.md").to_string_lossy().into_owned();
+    let mut settings = json!({ "autoupdate": false, "share": "disabled", "instructions": [told] });
     let ask = match turn.consent {
         Consent::Ask => json!({ "bash": "ask", "edit": "ask", "webfetch": "ask" }),
         Consent::Edits => json!({ "bash": "ask", "edit": "allow", "webfetch": "ask" }),
@@ -49,6 +52,8 @@ pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
     let less = ["AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH", "PROJECT_CONFIG"];
     let mut variables: Vec<_> =
         less.iter().map(|less| variable(&format!("OPENCODE_DISABLE_{less}"), "1")).collect();
+    // Without it the plugins of a repository are run, whatever becomes of its settings.
+    variables.push(variable("OPENCODE_PURE", "1"));
     variables.push(variable("OPENCODE_CONFIG_CONTENT", settings.to_string()));
     variables
 }
@@ -57,6 +62,7 @@ pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
 #[derive(Default)]
 pub(super) struct Opencode {
     session: Option<String>,
+    started: bool,
     /// What ended the last step: its turn is over once it exits, as it says nothing of turns.
     last: Option<Last>,
 }
@@ -80,7 +86,15 @@ impl Adapter for Opencode {
         match event["type"].as_str() {
             Some("step_start") => {
                 self.last = None;
-                seen.push(Seen::Started);
+                if !self.started {
+                    self.started = true;
+                    seen.push(Seen::Started);
+                }
+                // It is silent until a step is over, whatever is done in it: a step is as long as
+                // its tools are.
+                if let Some(id) = name(&part["messageID"]) {
+                    seen.push(Seen::ToolStarted { id, name: "step".to_owned() });
+                }
             }
             Some("text") => seen.push(Seen::Spoke { visible: is_visible(&part["text"]) }),
             Some("tool_use") => tool(part, seen),
@@ -95,6 +109,7 @@ impl Adapter for Opencode {
                 if !used.is_nothing() {
                     seen.push(Seen::Used(used));
                 }
+                seen.extend(name(&part["messageID"]).map(|id| Seen::ToolEnded { id }));
                 self.last = Some(Last::Step(text(&part["reason"]).unwrap_or_default()));
             }
             Some("error") => {

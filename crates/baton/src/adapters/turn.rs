@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::surroundings::Hidden;
 
 use super::Program;
-use super::seen::Usage;
+use super::seen::{Reply, Seen, Usage};
 
-/// Bytes of a prompt. A packet is far smaller; what is larger would not fit in an argument either.
-pub const PROMPT_BYTES_MAX: usize = 100_000;
+/// Bytes of a prompt: a packet with all that may be said around it is half of that.
+pub const PROMPT_BYTES_MAX: usize = 128 * 1024;
 /// Arguments that an operator may add.
 const ARGUMENTS_MAX: usize = 64;
 /// Characters of a name that a program gave its session.
@@ -54,8 +54,8 @@ pub enum Session<'a> {
     },
 }
 
-/// The server that gives an agent Baton's tools. Wherever a program can pass variables on that it was
-/// started with, only their names are written down.
+/// The server that gives an agent Baton's tools. Wherever a program can pass variables on that it
+/// was started with, only their names are written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
     /// The program.
@@ -78,12 +78,24 @@ pub enum Consent {
     All,
 }
 
+impl Consent {
+    /// What is said to a wish without asking anybody, if that is settled.
+    #[must_use]
+    pub fn settles(self, wish: &Seen) -> Option<Reply> {
+        match (self, wish) {
+            (Self::All, Seen::Permission { id, .. }) => Some(Reply::Allow { id: id.clone() }),
+            (Self::All | Self::Edits | Self::Ask, _) => None,
+        }
+    }
+}
+
 /// How a program is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The command line. No secret ever stands in it.
     pub argv: Vec<String>,
-    /// Variables that are set after everything else, so that nothing of a repository wins over them.
+    /// Variables that are set after everything else, so that nothing of a repository wins over
+    /// them.
     pub environment: Vec<(String, String)>,
     /// Files that are written into its home first, for its owner alone.
     pub files: Vec<File>,
@@ -133,8 +145,8 @@ impl Session<'_> {
 }
 
 impl Turn<'_> {
-    /// Refuses what no program could be started with. A name may not look like a flag: it may come from
-    /// what another process printed.
+    /// Refuses what no program could be started with. A name may not look like a flag: it may come
+    /// from what another process printed.
     pub(super) fn check(&self, program: Program) -> Result<(), Misfit> {
         let refuse = |field, rule: &str| Err(Misfit { field, rule: rule.to_owned() });
         if self.program.first().is_none_or(String::is_empty) {
@@ -145,7 +157,7 @@ impl Turn<'_> {
             return refuse("arguments", "must be at most 64, without NUL");
         }
         if self.prompt.len() > PROMPT_BYTES_MAX || self.prompt.contains('\0') {
-            return refuse("prompt", "must be at most 100000 bytes, without NUL");
+            return refuse("prompt", "must be at most 128 KiB, without NUL");
         }
         if self.prompt.trim().is_empty() && program != Program::Command {
             return refuse("prompt", "must not be blank");

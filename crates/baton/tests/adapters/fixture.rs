@@ -1,5 +1,5 @@
-//! Recorded streams. A line is one record: `<` it printed, `!` it complained, `>` it was told, `=` it
-//! exited, `#` a remark of the recorder.
+//! Recorded streams. A line is one record: `<` it printed, `!` it complained, `>` it was told, `=`
+//! it exited, `#` a remark of the recorder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

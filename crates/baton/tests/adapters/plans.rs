@@ -79,7 +79,7 @@ fn no_secret_stands_in_a_command_line_a_variable_or_a_file() {
 
 #[test]
 fn what_no_program_can_be_started_with_is_refused_by_name() {
-    let (tools, long) = (tools(), "x".repeat(100_001));
+    let (tools, long) = (tools(), "x".repeat(128 * 1024 + 1));
     let (claude, nothing) = (["claude".to_owned()], []);
     let good = turn(&claude, &tools, Session::New(Some(SESSION)));
     let flag = Session::Resumed { id: "--dangerously-skip-permissions", booked: Usage::default() };

@@ -1,5 +1,5 @@
-//! What is seen in recorded streams, and that everything which was said to a program in them is what would be
-//! said to it.
+//! What is seen in recorded streams, and that everything which was said to a program in them is
+//! what would be said to it.
 
 use std::fmt::Write as _;
 
