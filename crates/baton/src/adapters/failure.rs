@@ -314,12 +314,12 @@ pub(super) fn of_exit(exit: Exit) -> (End, &'static Failure) {
 /// The end of a turn that nobody told the end of.
 pub(super) fn gone(exit: Exit, last_words: &str) -> Seen {
     let (reason, failure) = of_exit(exit);
-    let detail = match (last_words.is_empty(), exit) {
-        (false, _) => last_words.to_owned(),
-        (true, Exit::Code(code)) => format!("exit code {code}"),
-        (true, Exit::Signal(signal)) => format!("signal {signal}"),
+    let how = match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
     };
-    Seen::Ended { reason, error: Some(failure.with(&detail)) }
+    // What it complained about last may have nothing to do with it.
+    Seen::Ended { reason, error: Some(failure.with(&format!("{how}\n{last_words}"))) }
 }
 
 impl fmt::Display for Fault {

@@ -43,12 +43,13 @@ pub struct Cause {
     prompt: &'static str,
     session: Option<String>,
     resumed: bool,
+    booked: Usage,
 }
 
 impl Cause {
     pub fn turn(&self) -> Turn<'_> {
         let session = match &self.session {
-            Some(id) if self.resumed => Session::Resumed { id, booked: Usage::default() },
+            Some(id) if self.resumed => Session::Resumed { id, booked: self.booked },
             id => Session::New(id.as_deref()),
         };
         Turn {
@@ -91,7 +92,8 @@ impl Fixture {
         let resumed = ["-resume", "-load", "-unknown-thread"];
         let resumed = resumed.iter().any(|end| self.name.ends_with(end));
         // Programs that choose their own names say them first, or were told them again.
-        let session = if self.program.takes_session_ids() {
+        let counts_on = resumed && self.program == Program::CodexExec;
+        let session = if self.program.takes_session_ids() || counts_on {
             Some(SESSION.to_owned())
         } else {
             self.told_session().filter(|_| resumed)
@@ -101,7 +103,11 @@ impl Fixture {
         } else {
             "Write the file."
         };
-        Cause { program: vec![self.program.word().to_owned()], prompt, session, resumed }
+        // What the process before it used: this program counts over both.
+        let used = Usage { input: 20, output: 10, cached: 6, cost_micros: 0 };
+        let booked = if counts_on { used } else { Usage::default() };
+        let program = vec![self.program.word().to_owned()];
+        Cause { program, prompt, session, resumed, booked }
     }
 
     /// The session that stands in what was written.
