@@ -103,6 +103,24 @@ impl Program {
         }
     }
 
+    /// What of a repository it heeds although it is told not to: whoever starts it looks there first,
+    /// and asks a person about what is new. Of the other programs nothing is known that could not be
+    /// told off.
+    #[must_use]
+    pub fn heeds(self) -> &'static [&'static str] {
+        match self {
+            // Plugins are code that runs in the program itself.
+            Self::Opencode => &[".opencode", "opencode.json", "opencode.jsonc"],
+            Self::Command
+            | Self::Claude
+            | Self::Codex
+            | Self::CodexExec
+            | Self::Gemini
+            | Self::Acp
+            | Self::Script => &[],
+        }
+    }
+
     /// How it is started for a turn.
     pub fn plan(self, turn: &Turn<'_>) -> Result<Plan, Misfit> {
         turn.check(self)?;

@@ -14,6 +14,8 @@ use super::turn::{Consent, File, Misfit, Plan, Session, Turn, variable};
 /// Where its settings are, from its home on. Those that would win over a repository's must belong
 /// to the administrator of the machine, so a repository's are kept out by not trusting it.
 const SETTINGS: &str = ".gemini/settings.json";
+/// How it signs in: by a key, unless the account says otherwise by the program's own variable.
+const SIGN_IN: &str = "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}";
 /// What it exits with if its input is not understood.
 const BAD_INPUT: i32 = 42;
 /// What it exits with if it may not sign in.
@@ -54,7 +56,7 @@ fn settings(turn: &Turn<'_>) -> File {
     let mut settings = json!({
         "general": { "enableAutoUpdate": false, "maxAttempts": TRIES },
         "privacy": { "usageStatisticsEnabled": false },
-        "security": { "folderTrust": { "enabled": true } },
+        "security": { "folderTrust": { "enabled": true }, "auth": { "selectedType": SIGN_IN } },
         "hooksConfig": { "enabled": false },
         "mcp": { "allowed": ["baton"] },
     });

@@ -52,7 +52,7 @@ pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
     let less = ["AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH", "PROJECT_CONFIG"];
     let mut variables: Vec<_> =
         less.iter().map(|less| variable(&format!("OPENCODE_DISABLE_{less}"), "1")).collect();
-    // Without it the plugins of a repository are run, whatever becomes of its settings.
+    // Those plugins that it can be told not to run; see what it heeds in spite of it.
     variables.push(variable("OPENCODE_PURE", "1"));
     variables.push(variable("OPENCODE_CONFIG_CONTENT", settings.to_string()));
     variables

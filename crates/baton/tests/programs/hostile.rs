@@ -75,6 +75,7 @@ fn nothing_that_a_repository_brings_along_is_run_and_no_call_leaves_with_our_key
         let stage = Stage::new(program);
         fs::create_dir(stage.path().join("marks")).expect("there is room");
         arm(&stage, &thief.url());
+        stage.clear();
         let run = stage.run(&model.url(), "Say hello.");
         let told = run.told();
         assert!(told.ends_with("ended finished\n"), "{}:\n{told}", program.word());

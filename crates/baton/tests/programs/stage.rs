@@ -97,6 +97,16 @@ impl Stage {
         self.path().join("home")
     }
 
+    /// Takes away what nobody would start the program beside without having asked.
+    pub fn clear(&self) {
+        for heeded in self.program.heeds() {
+            let path = self.work().join(heeded);
+            let cleared =
+                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            drop(cleared);
+        }
+    }
+
     pub fn write(&self, path: &str, content: &str) {
         let path = self.work().join(path);
         fs::create_dir_all(path.parent().expect("it is in a folder")).expect("there is room");
