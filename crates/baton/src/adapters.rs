@@ -140,7 +140,7 @@ impl Program {
     #[must_use]
     pub fn follow(self, turn: &Turn<'_>) -> Follower {
         let adapter: Box<dyn Adapter> = match self {
-            Self::Command => Box::new(command::Opaque::default()),
+            Self::Command => Box::new(command::Opaque),
             Self::Claude => Box::new(claude::Claude::default()),
             Self::Codex => Box::new(codex::Codex::new(turn)),
             Self::CodexExec => Box::new(exec::Exec::new(turn)),

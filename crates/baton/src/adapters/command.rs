@@ -15,7 +15,7 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     Ok(Plan { argv: turn.argv(&[]), stdin, closes_stdin: true, ..Plan::default() })
 }
 
-#[derive(Default)]
+/// Nothing is known of it.
 pub(super) struct Opaque;
 
 impl Adapter for Opaque {

@@ -74,7 +74,7 @@ impl Fixture {
         let entries = fs::read_dir(folder).expect("the fixtures are there");
         let mut paths: Vec<_> = entries.map(|entry| entry.expect("it is read").path()).collect();
         paths.sort();
-        paths.iter().map(|path| Self::read(path)).collect()
+        paths.iter().map(Self::read).collect()
     }
 
     fn read(path: &PathBuf) -> Self {

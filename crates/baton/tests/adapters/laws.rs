@@ -31,11 +31,14 @@ fn fold(program: Program, records: &[Record]) -> Vec<Seen> {
     merged(seen)
 }
 
+/// How a piece becomes a record of its stream.
+type Make = fn(Vec<u8>) -> Record;
+
 /// The same in pieces, which end where the numbers say.
 fn cut(records: &[Record], places: &[Index]) -> Vec<Record> {
     let mut pieces = vec![];
     for record in records {
-        let (bytes, make): (&[u8], fn(Vec<u8>) -> Record) = match record {
+        let (bytes, make): (_, Make) = match record {
             Record::Out(bytes) => (bytes, Record::Out),
             Record::Err(bytes) => (bytes, Record::Err),
             Record::In(bytes) => (bytes, Record::In),
