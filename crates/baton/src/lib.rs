@@ -3,6 +3,7 @@
 //! Arrows never turn back: a surface builds orders, the engine submits them, the store decides and
 //! commits, the bell wakes who waits. The engine is the only way anything changes.
 
+pub mod adapters;
 pub mod aliases;
 pub mod answered;
 pub mod bench;
@@ -28,6 +29,7 @@ pub mod operation;
 pub mod operations;
 pub mod problem;
 pub mod redaction;
+pub mod scripted;
 pub mod server;
 pub mod shape;
 pub mod shim;

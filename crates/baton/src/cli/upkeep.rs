@@ -15,6 +15,7 @@ use crate::chance::{Chance as _, SystemChance};
 use crate::client::Failure;
 use crate::identity::{How, Identity};
 use crate::problem::Problem;
+use crate::scripted::{self, COMMAND};
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
@@ -90,6 +91,10 @@ pub(super) fn commands() -> Vec<Command> {
         Command::new("demo")
             .about("Play a short story with a server of its own, and leave nothing behind"),
         bench_command(),
+        Command::new(COMMAND)
+            .about("Be the agent that does what a file of steps says: see docs/guides/agents.md")
+            .hide(true)
+            .arg(file("The steps")),
     ]
 }
 
@@ -180,6 +185,11 @@ pub(super) async fn dispatch(
             }
         }
         "bench" => measure(session, asked).await,
+        COMMAND => {
+            let client = session.globals.client(session.around)?;
+            let steps = asked.get_one::<PathBuf>("file").expect("clap requires it");
+            Ok(scripted::run(steps, &client, &mut *session.streams.out).await)
+        }
         _ => Ok(super::USAGE),
     }
 }
