@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
-use crate::limits::{BUDGET_MICROS_MAX, LEASE_MAX, LEASE_MIN, SPAN_MAX};
+use crate::limits::{BUDGET_MICROS_MAX, CALLS_MAX, LEASE_MAX, LEASE_MIN, SPAN_MAX};
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
@@ -19,6 +19,14 @@ pub struct Policy {
     pub losses_max: u8,
     /// Attempts of any ending before a person must look: nothing loops for ever.
     pub tries_max: u16,
+    /// Endings without a result in a row, with the work as it was, before a person must look.
+    pub stalls_max: u8,
+    /// Turns that one attempt may take.
+    pub turns_max: u32,
+    /// Tools that one attempt may call.
+    pub tool_calls_max: u32,
+    /// Tokens that one attempt may read and write, cached ones aside.
+    pub tokens_max: u64,
     /// The first pause after a failure; it doubles with each further one.
     pub backoff: Millis,
     pub backoff_max: Millis,
@@ -40,6 +48,10 @@ impl Default for Policy {
             continuations_max: 8,
             losses_max: 10,
             tries_max: 50,
+            stalls_max: 3,
+            turns_max: 200,
+            tool_calls_max: 2_000,
+            tokens_max: 20_000_000,
             backoff: Millis::seconds(10),
             backoff_max: Millis::minutes(10),
             lease: Millis::minutes(5),
@@ -51,16 +63,23 @@ impl Default for Policy {
     }
 }
 
+const COUNTED: &str = "must be 1 to 1000000000";
+
 impl Policy {
     /// Whether every number is within its bounds.
     pub fn check(&self) -> Result<(), Refusal> {
         let span = Millis::seconds(1)..=SPAN_MAX;
+        let counted = 1..=CALLS_MAX;
         let affordable = self.budget_micros <= BUDGET_MICROS_MAX;
         let rules = [
             ("policy.attempts_max", (1..=10).contains(&self.attempts_max), "must be 1 to 10"),
             ("policy.continuations_max", self.continuations_max <= 50, "must be at most 50"),
             ("policy.losses_max", (1..=100).contains(&self.losses_max), "must be 1 to 100"),
             ("policy.tries_max", (1..=500).contains(&self.tries_max), "must be 1 to 500"),
+            ("policy.stalls_max", (1..=50).contains(&self.stalls_max), "must be 1 to 50"),
+            ("policy.turns_max", counted.contains(&self.turns_max.into()), COUNTED),
+            ("policy.tool_calls_max", counted.contains(&self.tool_calls_max.into()), COUNTED),
+            ("policy.tokens_max", counted.contains(&self.tokens_max), COUNTED),
             ("policy.backoff", self.backoff <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max >= self.backoff, "must be at least `backoff`"),
