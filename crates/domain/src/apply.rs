@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Clear, NewTask, Patch};
 use crate::contract::{Contract, ContractMark, SubmissionMark};
-use crate::deadline::{Armed, Deadline};
+use crate::deadline::{Armed, Deadline, Sight};
 use crate::event::{Event, Opened, Requeue, Then};
 use crate::ids::{Digest, TaskId};
 use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
@@ -193,6 +193,7 @@ impl Flow {
             Event::Seen { sight } => self.on_attempt(at, |held, policy| {
                 held.armed.see(*sight, policy, at);
                 held.effects |= sight.may_have_effects();
+                held.moved |= *sight == Sight::Progressed;
             }),
             Event::Progressed { report } => {
                 self.on_run(|run| {
@@ -388,6 +389,7 @@ impl Flow {
             takes: takes.clone(),
             armed: Armed::at_claim(&self.policy, *mode, *purpose, at),
             effects: false,
+            moved: false,
             rounds: 0,
             spent_micros: 0,
             pace: Pace::default(),

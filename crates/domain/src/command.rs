@@ -13,7 +13,7 @@ use crate::ids::{
 use crate::lane::Claimant;
 use crate::policy::{Choice, Policy};
 use crate::reaction::Reaction;
-use crate::run::{Death, Mark, Why};
+use crate::run::{Cap, Death, Mark, Why};
 use crate::task::{Ending, Hold, Kind, Priority};
 use crate::text::{Body, Code, Cursor, Item, Line, Message, Reason, Summary, Title};
 use crate::time::{Millis, Timestamp};
@@ -304,6 +304,8 @@ pub enum Supervisor {
     },
     /// The agent took too long, and is being stopped.
     TimedOut(Deadline),
+    /// The agent used up what one attempt may, and is being stopped.
+    Exceeded(Cap),
     /// The agent ended without a word.
     Exited,
     /// The machine, the network or a provider broke the attempt; the agent is not to blame.

@@ -51,6 +51,8 @@ pub enum Sight {
     ToolStarted,
     /// A tool ended.
     ToolFinished,
+    /// The work moved: its tree changed, or the agent read what it had not read before.
+    Progressed,
 }
 
 impl Sight {
@@ -59,9 +61,11 @@ impl Sight {
     pub fn may_have_effects(self) -> bool {
         match self {
             Self::FirstVisibleEvent | Self::ToolStarted | Self::ToolFinished => true,
-            Self::ProcessStarted | Self::PromptWritten | Self::FirstEvent | Self::Streaming => {
-                false
-            }
+            Self::ProcessStarted
+            | Self::PromptWritten
+            | Self::FirstEvent
+            | Self::Streaming
+            | Self::Progressed => false,
         }
     }
 }
@@ -110,6 +114,8 @@ impl Armed {
                 &[ToolIdle],
             ),
             Sight::ToolFinished => (&[ProcessStart, PromptWrite, ToolIdle], &[StreamIdle]),
+            // What the work looks like says nothing about whether the agent still speaks.
+            Sight::Progressed => (&[], &[]),
         };
         for deadline in answered {
             self.0.remove(deadline);

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_792;
+pub const FLOW_BYTES_MAX: usize = 5_920;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -72,6 +72,8 @@ pub const GATE_MAX: Millis = Millis::hours(24);
 pub const SPAN_MAX: Millis = Millis::hours(24 * 30);
 /// The most that one attempt may reserve: a billion currency units.
 pub const BUDGET_MICROS_MAX: u64 = 1_000_000_000_000_000;
+/// The most turns, calls of tools or tokens that one attempt may be allowed.
+pub const CALLS_MAX: u64 = 1_000_000_000;
 /// How long a holder may park or delay a run by time alone.
 pub const PARKED_MAX: Millis = Millis::hours(24 * 30);
 /// The longest that a key may live.

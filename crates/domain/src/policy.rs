@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
-use crate::limits::{BUDGET_MICROS_MAX, LEASE_MAX, LEASE_MIN, SPAN_MAX};
+use crate::limits::{BUDGET_MICROS_MAX, CALLS_MAX, LEASE_MAX, LEASE_MIN, SPAN_MAX};
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
@@ -19,6 +19,14 @@ pub struct Policy {
     pub losses_max: u8,
     /// Attempts of any ending before a person must look: nothing loops for ever.
     pub tries_max: u16,
+    /// Endings without a result in a row, with the work as it was, before a person must look.
+    pub stalls_max: u8,
+    /// Turns that one attempt may take.
+    pub turns_max: u32,
+    /// Tools that one attempt may call.
+    pub tool_calls_max: u32,
+    /// Tokens that one attempt may read and write, cached ones aside.
+    pub tokens_max: u64,
     /// The first pause after a failure; it doubles with each further one.
     pub backoff: Millis,
     pub backoff_max: Millis,
@@ -46,6 +54,14 @@ pub struct Choice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries_max: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Millis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_max: Option<Millis>,
@@ -70,6 +86,10 @@ impl Choice {
             continuations_max: self.continuations_max.unwrap_or(is.continuations_max),
             losses_max: self.losses_max.unwrap_or(is.losses_max),
             tries_max: self.tries_max.unwrap_or(is.tries_max),
+            stalls_max: self.stalls_max.unwrap_or(is.stalls_max),
+            turns_max: self.turns_max.unwrap_or(is.turns_max),
+            tool_calls_max: self.tool_calls_max.unwrap_or(is.tool_calls_max),
+            tokens_max: self.tokens_max.unwrap_or(is.tokens_max),
             backoff: self.backoff.unwrap_or(is.backoff),
             backoff_max: self.backoff_max.unwrap_or(is.backoff_max),
             lease: self.lease.unwrap_or(is.lease),
@@ -89,6 +109,10 @@ impl From<Policy> for Choice {
             continuations_max: Some(policy.continuations_max),
             losses_max: Some(policy.losses_max),
             tries_max: Some(policy.tries_max),
+            stalls_max: Some(policy.stalls_max),
+            turns_max: Some(policy.turns_max),
+            tool_calls_max: Some(policy.tool_calls_max),
+            tokens_max: Some(policy.tokens_max),
             backoff: Some(policy.backoff),
             backoff_max: Some(policy.backoff_max),
             lease: Some(policy.lease),
@@ -107,6 +131,10 @@ impl Default for Policy {
             continuations_max: 8,
             losses_max: 10,
             tries_max: 50,
+            stalls_max: 3,
+            turns_max: 200,
+            tool_calls_max: 2_000,
+            tokens_max: 20_000_000,
             backoff: Millis::seconds(10),
             backoff_max: Millis::minutes(10),
             lease: Millis::minutes(5),
@@ -118,16 +146,23 @@ impl Default for Policy {
     }
 }
 
+const COUNTED: &str = "must be 1 to 1000000000";
+
 impl Policy {
     /// Whether every number is within its bounds.
     pub fn check(&self) -> Result<(), Refusal> {
         let span = Millis::seconds(1)..=SPAN_MAX;
+        let counted = 1..=CALLS_MAX;
         let affordable = self.budget_micros <= BUDGET_MICROS_MAX;
         let rules = [
             ("policy.attempts_max", (1..=10).contains(&self.attempts_max), "must be 1 to 10"),
             ("policy.continuations_max", self.continuations_max <= 50, "must be at most 50"),
             ("policy.losses_max", (1..=100).contains(&self.losses_max), "must be 1 to 100"),
             ("policy.tries_max", (1..=500).contains(&self.tries_max), "must be 1 to 500"),
+            ("policy.stalls_max", (1..=50).contains(&self.stalls_max), "must be 1 to 50"),
+            ("policy.turns_max", counted.contains(&self.turns_max.into()), COUNTED),
+            ("policy.tool_calls_max", counted.contains(&self.tool_calls_max.into()), COUNTED),
+            ("policy.tokens_max", counted.contains(&self.tokens_max), COUNTED),
             ("policy.backoff", self.backoff <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max <= Millis::hours(24), "must be at most a day"),
             ("policy.backoff_max", self.backoff_max >= self.backoff, "must be at least `backoff`"),

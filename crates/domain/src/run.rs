@@ -110,6 +110,9 @@ pub struct Held {
     /// Whether it was seen to do something that may have had effects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub effects: bool,
+    /// Whether the work was seen to move.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moved: bool,
     #[serde(default)]
     pub rounds: u8,
     /// Millionths of a currency unit spent so far.
@@ -277,6 +280,14 @@ pub enum Cap {
     Losses,
     /// `policy.tries_max`
     Tries,
+    /// `policy.stalls_max`
+    Stalls,
+    /// `policy.turns_max`
+    Turns,
+    /// `policy.tool_calls_max`
+    ToolCalls,
+    /// `policy.tokens_max`
+    Tokens,
     /// The limit of a budget pool: its own, or one above it.
     Budget,
 }
@@ -289,6 +300,10 @@ impl Cap {
             Self::Continuations => "policy.continuations_max",
             Self::Losses => "policy.losses_max",
             Self::Tries => "policy.tries_max",
+            Self::Stalls => "policy.stalls_max",
+            Self::Turns => "policy.turns_max",
+            Self::ToolCalls => "policy.tool_calls_max",
+            Self::Tokens => "policy.tokens_max",
             Self::Budget => "pool.limit",
         }
     }
@@ -302,6 +317,15 @@ pub struct Tally {
     pub continuations: u8,
     pub losses: u8,
     pub tries: u16,
+    /// Endings without a result, one after the other, in which the work did not move.
+    #[serde(skip_serializing_if = "is_none_yet")]
+    pub stalls: u8,
+}
+
+/// The hot row is kept thin: what most runs never count is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none_yet(count: &u8) -> bool {
+    *count == 0
 }
 
 /// Which of the tallies an ending adds to, besides the total.
@@ -314,8 +338,10 @@ pub enum Counts {
     Try,
     /// The agent's fault.
     Fault,
-    /// An ending without result.
+    /// An ending without result, after which the work had moved.
     Continuation,
+    /// An ending without result, after which everything was as before.
+    Stall,
     /// A loss of infrastructure.
     Loss,
 }

@@ -143,6 +143,7 @@ impl Command {
                 Supervisor::Exited
                 | Supervisor::Stopped { .. }
                 | Supervisor::TimedOut(_)
+                | Supervisor::Exceeded(_)
                 | Supervisor::Lost { .. }
                 | Supervisor::Release { .. } => needs.dependants = true,
                 Supervisor::Renew { .. }

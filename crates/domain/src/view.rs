@@ -56,8 +56,10 @@ pub enum Need {
     Review,
 }
 
-/// Its agents ended without a word as often as they may.
-const SILENT_ENDS: Why = Why::Limit { cap: Cap::Continuations };
+/// Whether its agents ended without a word as often as they may.
+fn is_silent_ends(why: &Why) -> bool {
+    matches!(why, Why::Limit { cap: Cap::Continuations | Cap::Stalls })
+}
 
 impl Flow {
     /// The one word on its card.
@@ -107,7 +109,7 @@ impl Flow {
         };
         match &run.state {
             RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
-                _ if block.why == SILENT_ENDS => Badge::EndedWithoutResult,
+                _ if is_silent_ends(&block.why) => Badge::EndedWithoutResult,
                 _ if block.sticky => Badge::NeedsYou,
                 BlockKind::Limit | BlockKind::NeedsInput => Badge::NeedsYou,
                 BlockKind::Capability | BlockKind::Transient | BlockKind::Dependency => {
@@ -147,7 +149,7 @@ impl Flow {
             Some(run) => match &run.state {
                 RunState::Held(held) => needs.extend(held.need(now)),
                 RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
-                    _ if block.why == SILENT_ENDS => needs.push(Need::EndedWithoutResult),
+                    _ if is_silent_ends(&block.why) => needs.push(Need::EndedWithoutResult),
                     BlockKind::Limit => needs.push(Need::Limit),
                     BlockKind::NeedsInput => needs.push(Need::Input),
                     _ if block.sticky => needs.push(Need::Recurring),

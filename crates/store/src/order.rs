@@ -206,6 +206,7 @@ impl Order {
                 Supervisor::Renew { .. }
                 | Supervisor::Spend { .. }
                 | Supervisor::TimedOut(_)
+                | Supervisor::Exceeded(_)
                 | Supervisor::Exited
                 | Supervisor::Lost { .. }
                 | Supervisor::Stopped { .. }

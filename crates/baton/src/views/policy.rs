@@ -19,6 +19,18 @@ record! {
         /// Attempts of any ending before a person must look.
         #[usual(Policy::default().tries_max)]
         tries_max: Option<u16>,
+        /// Endings without a result in a row, with the work as it was, before a person must look.
+        #[usual(Policy::default().stalls_max)]
+        stalls_max: Option<u8>,
+        /// Turns that one attempt may take.
+        #[usual(Policy::default().turns_max)]
+        turns_max: Option<u32>,
+        /// Tools that one attempt may call.
+        #[usual(Policy::default().tool_calls_max)]
+        tool_calls_max: Option<u32>,
+        /// Tokens that one attempt may read and write, cached ones aside.
+        #[usual(Policy::default().tokens_max)]
+        tokens_max: Option<u64>,
         /// The first pause after a failure; it doubles with each further one.
         #[usual(Policy::default().backoff.0)]
         backoff: Option<Span>,
@@ -52,6 +64,10 @@ impl PolicyView {
             continuations_max: Some(policy.continuations_max),
             losses_max: Some(policy.losses_max),
             tries_max: Some(policy.tries_max),
+            stalls_max: Some(policy.stalls_max),
+            turns_max: Some(policy.turns_max),
+            tool_calls_max: Some(policy.tool_calls_max),
+            tokens_max: Some(policy.tokens_max),
             backoff: Some(Span(policy.backoff)),
             backoff_max: Some(Span(policy.backoff_max)),
             lease: Some(Span(policy.lease)),
@@ -71,6 +87,10 @@ impl PolicyView {
             continuations_max: self.continuations_max,
             losses_max: self.losses_max,
             tries_max: self.tries_max,
+            stalls_max: self.stalls_max,
+            turns_max: self.turns_max,
+            tool_calls_max: self.tool_calls_max,
+            tokens_max: self.tokens_max,
             backoff: span(self.backoff),
             backoff_max: span(self.backoff_max),
             lease: span(self.lease),

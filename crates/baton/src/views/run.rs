@@ -30,6 +30,14 @@ words! {
         Losses = "policy.losses_max",
         /// Attempts of any ending.
         Tries = "policy.tries_max",
+        /// Endings without a result in a row, with the work as it was.
+        Stalls = "policy.stalls_max",
+        /// Turns of one attempt.
+        Turns = "policy.turns_max",
+        /// Calls of tools in one attempt.
+        ToolCalls = "policy.tool_calls_max",
+        /// Tokens of one attempt.
+        Tokens = "policy.tokens_max",
         /// What the tree of the task may spend.
         Budget = "pool.limit",
     }
@@ -321,6 +329,10 @@ fn knob(cap: Cap) -> Knob {
         Cap::Continuations => Knob::Continuations,
         Cap::Losses => Knob::Losses,
         Cap::Tries => Knob::Tries,
+        Cap::Stalls => Knob::Stalls,
+        Cap::Turns => Knob::Turns,
+        Cap::ToolCalls => Knob::ToolCalls,
+        Cap::Tokens => Knob::Tokens,
         Cap::Budget => Knob::Budget,
     }
 }

@@ -30,7 +30,14 @@ impl Tally {
             Counts::Nothing => return,
             Counts::Try => {}
             Counts::Fault => bump(&mut self.faults),
-            Counts::Continuation => bump(&mut self.continuations),
+            Counts::Continuation => {
+                bump(&mut self.continuations);
+                self.stalls = 0;
+            }
+            Counts::Stall => {
+                bump(&mut self.continuations);
+                bump(&mut self.stalls);
+            }
             Counts::Loss => bump(&mut self.losses),
         }
         self.tries = self.tries.saturating_add(1);
@@ -43,7 +50,8 @@ impl Tally {
                 Cap::Continuations => self.continuations = 0,
                 Cap::Losses => self.losses = 0,
                 Cap::Tries => self.tries = 0,
-                Cap::Budget => {}
+                Cap::Stalls => self.stalls = 0,
+                Cap::Turns | Cap::ToolCalls | Cap::Tokens | Cap::Budget => {}
             }
         }
     }

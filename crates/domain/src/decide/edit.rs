@@ -35,6 +35,11 @@ pub(super) fn edit(scene: &Scene<'_>, flow: &Flow, asked: &Patch) -> Result<Deci
             Cap::Continuations => policy.continuations_max >= tally.continuations,
             Cap::Losses => policy.losses_max > tally.losses,
             Cap::Tries => policy.tries_max > tally.tries,
+            Cap::Stalls => policy.stalls_max > tally.stalls,
+            // What one attempt used is not kept: whoever raises the cap at all means it.
+            Cap::Turns => policy.turns_max > flow.policy.turns_max,
+            Cap::ToolCalls => policy.tool_calls_max > flow.policy.tool_calls_max,
+            Cap::Tokens => policy.tokens_max > flow.policy.tokens_max,
             // No policy gives money.
             Cap::Budget => false,
         })

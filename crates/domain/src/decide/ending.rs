@@ -389,10 +389,17 @@ fn loss(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
 }
 
 fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
-    if grip.run.tally.continuations >= grip.flow.policy.continuations_max {
-        return (Counts::Continuation, limit(grip, Cap::Continuations, &then, now));
+    let (tally, policy) = (&grip.run.tally, &grip.flow.policy);
+    // Nobody watches a solo agent's work, so it is believed to have moved.
+    let stalled = grip.held.mode == Mode::Supervised && !grip.held.moved;
+    let counts = if stalled { Counts::Stall } else { Counts::Continuation };
+    if stalled && tally.stalls.saturating_add(1) >= policy.stalls_max {
+        return (counts, limit(grip, Cap::Stalls, &then, now));
     }
-    within_tries(grip, Counts::Continuation, then, now)
+    if tally.continuations >= policy.continuations_max {
+        return (counts, limit(grip, Cap::Continuations, &then, now));
+    }
+    within_tries(grip, counts, then, now)
 }
 
 fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {

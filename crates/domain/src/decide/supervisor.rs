@@ -6,7 +6,7 @@ use crate::event::{Event, Then};
 use crate::limits::{BUDGET_MICROS_MAX, PARKED_MAX};
 use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
-use crate::run::{Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult};
+use crate::run::{Block, Cap, Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
@@ -64,6 +64,7 @@ pub(super) fn decide(
         }
         Supervisor::Report(_)
         | Supervisor::TimedOut(_)
+        | Supervisor::Exceeded(_)
         | Supervisor::Stopped { .. }
         | Supervisor::Probed { .. }
             if !supervised =>
@@ -86,6 +87,7 @@ pub(super) fn decide(
                 conclude(scene, &grip, Sentence::new(overrun(*deadline, now), None), now)
             }
         }),
+        Supervisor::Exceeded(cap) => exceeded(scene, &grip, *cap, now),
         Supervisor::Stopped { death, survivor } => {
             Ok(stopped(scene, &grip, *death, *survivor, now))
         }
@@ -112,6 +114,26 @@ fn report(grip: &Grip<'_>, sight: Sight) -> Decision {
             Decision::default()
         }
     }
+}
+
+/// An attempt that used up what it was allowed is parked for a person, who may allow more.
+fn exceeded(scene: &Scene<'_>, grip: &Grip<'_>, cap: Cap, now: Timestamp) -> Decided {
+    match cap {
+        Cap::Turns | Cap::ToolCalls | Cap::Tokens => {}
+        Cap::Continuations | Cap::Losses | Cap::Tries | Cap::Stalls | Cap::Budget => {
+            let rule = "must be turns, tool_calls or tokens: the others are counted by the rules";
+            return Err(Refusal::Invalid { field: "cap".into(), rule: rule.into() });
+        }
+    }
+    Ok(match grip.held.phase {
+        // What is verified or stopped uses up nothing more.
+        Phase::Verifying { .. } | Phase::Stopping { .. } => Decision::default(),
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
+            let block = Block::new(Why::Limit { cap }, now);
+            let outcome = Outcome::Blocked { block, answered: false };
+            conclude(scene, grip, Sentence::new(outcome, None), now)
+        }
+    })
 }
 
 fn exited(scene: &Scene<'_>, grip: &Grip<'_>, now: Timestamp) -> Decision {
@@ -220,6 +242,7 @@ fn late(
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }
         | Supervisor::TimedOut(_)
+        | Supervisor::Exceeded(_)
         | Supervisor::Exited
         | Supervisor::Lost { .. }
         | Supervisor::Stopped { .. }

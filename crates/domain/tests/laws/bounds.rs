@@ -12,7 +12,7 @@ use baton_domain::ids::{
 };
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::limits::{
-    BUDGET_MICROS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
+    BUDGET_MICROS_MAX, CALLS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
     FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, TRAIL_MAX, UNPROVEN_MAX,
 };
 use baton_domain::pace::Pace;
@@ -78,6 +78,10 @@ fn policy() -> Policy {
         continuations_max: 50,
         losses_max: 100,
         tries_max: 500,
+        stalls_max: 50,
+        turns_max: 1_000_000_000,
+        tool_calls_max: 1_000_000_000,
+        tokens_max: CALLS_MAX,
         backoff: day,
         backoff_max: day,
         lease: day,
@@ -213,6 +217,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         takes: takes(),
         armed,
         effects: true,
+        moved: true,
         rounds: 3,
         spent_micros: BUDGET_MICROS_MAX,
         pace: Pace(u32::MAX, u16::MAX),
@@ -225,7 +230,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         opened_at: LATE,
         ready_at: LATE,
         state: RunState::Held(held),
-        tally: Tally { faults: 10, continuations: 50, losses: 100, tries: 500 },
+        tally: Tally { faults: 10, continuations: 50, losses: 100, tries: 500, stalls: 50 },
         answer: Some(Answer { given: u64::from(u32::MAX), mark: Mark::Delivered }),
         progress: Progress { done: u32::MAX, failed: u32::MAX },
         checkpoints: CHECKPOINTS_MAX,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_domain::command::{Agent, Command, NewTask, Person, Proof, Supervisor, Time};
+use baton_domain::deadline::Sight;
 use baton_domain::event::Event;
 use baton_domain::ids::{AttemptId, Nonce, TaskId};
 use baton_domain::lane::Wants;
@@ -292,6 +293,22 @@ fn a_rate_limit_costs_a_try_and_nothing_else() {
     }
 }
 
+/// Case 27, the second half: whoever only reads the same again brings nothing on.
+#[test]
+fn work_that_stands_still_three_times_is_parked_with_that_reason() {
+    let mut world = world();
+    let id = world.made(started());
+    for _ in 0..3 {
+        assert_eq!(world.word(id), "queued");
+        world.take_up(id, Mode::Supervised);
+        world.supervisor(id, Supervisor::Exited).expect("it is held");
+        world.supervisor(id, proved()).expect("it is stopping");
+    }
+    let cap = Cap::Stalls;
+    assert_eq!(blocked(&world, id).why, Why::Limit { cap });
+    assert_eq!(cap.knob(), "policy.stalls_max");
+}
+
 /// Case 28.
 #[test]
 fn after_eight_continuations_the_run_is_parked_with_that_reason() {
@@ -301,6 +318,11 @@ fn after_eight_continuations_the_run_is_parked_with_that_reason() {
         for _ in 0..9 {
             assert_eq!(world.word(id), "queued");
             world.take_up(id, mode);
+            if mode == Mode::Supervised {
+                // Another edit each time.
+                let moved = Supervisor::Report(Sight::Progressed);
+                world.supervisor(id, moved).expect("it is held");
+            }
             world.supervisor(id, Supervisor::Exited).expect("it is held");
             if mode == Mode::Supervised {
                 world.supervisor(id, proved()).expect("it is stopping");

@@ -320,7 +320,13 @@ fn raising_a_cap_by_one_lets_the_run_go_on() {
         let mut world = world();
         let lower = match cap {
             Cap::Continuations => Policy { continuations_max: 0, ..policy },
-            Cap::Losses | Cap::Tries | Cap::Budget => Policy { losses_max: 1, ..policy },
+            Cap::Losses
+            | Cap::Tries
+            | Cap::Stalls
+            | Cap::Turns
+            | Cap::ToolCalls
+            | Cap::Tokens
+            | Cap::Budget => Policy { losses_max: 1, ..policy },
         };
         let id = world.at_work(NewTask { policy: lower, ..started() }, Mode::Solo);
         let end = if cap == Cap::Losses { lost() } else { Supervisor::Exited };

@@ -1,11 +1,12 @@
 //! Nothing loops for ever: however attempts end, without a person a run comes to rest within its
 //! caps.
 
-use baton_domain::command::{Agent, NewTask, Supervisor};
-use baton_domain::deadline::Deadline;
+use baton_domain::command::{Agent, NewTask, Patch, Person, Supervisor};
+use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
+use baton_domain::refusal::Refusal;
 use baton_domain::run::{Cap, Death, Finish, Idle, Mode, Phase, RunState, Why};
 use baton_domain::time::Millis;
 use proptest::collection::vec;
@@ -22,6 +23,9 @@ use crate::world::World;
 enum End {
     Fail,
     Exit,
+    /// The same, after the work was seen to move.
+    ExitMoved,
+    Exceed,
     Expire,
     Break,
     Release,
@@ -35,9 +39,11 @@ enum End {
     Reject,
 }
 
-const ENDS: [End; 13] = [
+const ENDS: [End; 15] = [
     End::Fail,
     End::Exit,
+    End::ExitMoved,
+    End::Exceed,
     End::Expire,
     End::Break,
     End::Release,
@@ -119,6 +125,12 @@ fn end(world: &mut World, id: TaskId, mode: Mode, end: End) {
     let told: Decided = match end {
         End::Fail => world.agent(id, fail()),
         End::Exit => world.supervisor(id, Supervisor::Exited),
+        End::ExitMoved if supervised => {
+            world.supervisor(id, Supervisor::Report(Sight::Progressed)).expect("it is held");
+            world.supervisor(id, Supervisor::Exited)
+        }
+        End::Exceed if supervised => world.supervisor(id, Supervisor::Exceeded(Cap::Turns)),
+        End::ExitMoved | End::Exceed => world.supervisor(id, Supervisor::Exited),
         End::Break => world.supervisor(id, lost()),
         End::Release => world.supervisor(id, release()),
         End::RateLimit => {
@@ -188,7 +200,11 @@ fn every_ending_that_repeats_comes_to_rest_at_its_own_cap() {
         assert_eq!(worn_out(Mode::Supervised, started(), how), (rest, attempts), "{how:?}");
     };
     both(End::Fail, &Rest::Failed, 3);
-    both(End::Exit, &Rest::At(Cap::Continuations), 9);
+    both(End::ExitMoved, &Rest::At(Cap::Continuations), 9);
+    supervised(End::Exit, Rest::At(Cap::Stalls), 3);
+    supervised(End::Exceed, Rest::At(Cap::Turns), 1);
+    let unwatched = worn_out(Mode::Solo, started(), End::Exit);
+    assert_eq!(unwatched, (Rest::At(Cap::Continuations), 9));
     both(End::Expire, &Rest::At(Cap::Losses), 10);
     both(End::Break, &Rest::At(Cap::Losses), 10);
     both(End::Release, &Rest::At(Cap::Tries), 50);
@@ -201,6 +217,56 @@ fn every_ending_that_repeats_comes_to_rest_at_its_own_cap() {
     supervised(End::WallClock, Rest::Failed, 3);
     let solo_clock = worn_out(Mode::Solo, started(), End::WallClock);
     assert_eq!(solo_clock, (Rest::At(Cap::Continuations), 9));
+}
+
+#[test]
+fn work_that_moves_in_between_is_not_stalled() {
+    let mut world = world();
+    let id = world.made(started());
+    let mut ends = [End::Exit, End::Exit, End::ExitMoved].into_iter().cycle();
+    let (rest, attempts) =
+        wear_out(&mut world, id, Mode::Supervised, || ends.next().expect("it goes round"));
+    assert_eq!((rest, attempts), (Rest::At(Cap::Continuations), 9));
+}
+
+#[test]
+fn losses_and_limits_between_do_not_make_a_stall() {
+    let mut world = world();
+    let id = world.made(started());
+    let mut ends = [End::Exit, End::Break, End::RateLimit, End::Exit].into_iter();
+    let last = End::Exit;
+    let (rest, attempts) =
+        wear_out(&mut world, id, Mode::Supervised, || ends.next().unwrap_or(last));
+    assert_eq!((rest, attempts), (Rest::At(Cap::Stalls), 5), "they neither count nor forgive");
+}
+
+#[test]
+fn a_worker_cannot_claim_a_cap_that_the_rules_count() {
+    for cap in [Cap::Continuations, Cap::Losses, Cap::Tries, Cap::Stalls, Cap::Budget] {
+        let mut world = world();
+        let id = world.at_work(started(), Mode::Supervised);
+        let told = world.supervisor(id, Supervisor::Exceeded(cap));
+        assert!(matches!(told, Err(Refusal::Invalid { .. })), "{cap:?}");
+        assert_eq!(world.word(id), "working");
+    }
+}
+
+#[test]
+fn an_attempt_that_used_up_its_turns_waits_until_somebody_allows_more() {
+    let mut world = world();
+    let id = world.at_work(started(), Mode::Supervised);
+    world.supervisor(id, Supervisor::Exceeded(Cap::Turns)).expect("it is held");
+    assert_eq!(world.word(id), "stopping");
+    world.supervisor(id, proved()).expect("it is stopping");
+    assert_eq!(world.word(id), "blocked");
+    let allow = |turns_max| {
+        let policy = Some(Policy { turns_max, ..Policy::default() });
+        Person::Edit(Box::new(Patch { policy, ..Patch::default() }))
+    };
+    world.person(id, allow(200)).expect("a person may");
+    assert_eq!(world.word(id), "blocked", "that is no more than before");
+    world.person(id, allow(400)).expect("a person may");
+    assert_eq!(world.word(id), "queued");
 }
 
 #[test]

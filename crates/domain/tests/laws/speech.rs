@@ -7,7 +7,7 @@ use baton_domain::ids::{Nonce, StageName, TaskId};
 use baton_domain::lane::Wants;
 use baton_domain::policy::Policy;
 use baton_domain::reaction::{Cause, Reaction};
-use baton_domain::run::{Death, Idle, Mark, Mode, Phase, RunState, Why};
+use baton_domain::run::{Cap, Death, Idle, Mark, Mode, Phase, RunState, Why};
 use baton_domain::task::{Ending, Hold, Impediment, Priority};
 use baton_domain::time::Millis;
 
@@ -150,7 +150,7 @@ fn agent(world: &World, id: TaskId, what: u8) -> Agent {
 
 fn supervisor(world: &World, what: u8) -> Supervisor {
     let until = Some(world.now + Millis::minutes(u64::from(what)));
-    match what % 20 {
+    match what % 22 {
         0 => Supervisor::Renew { lease: None },
         1 => Supervisor::Renew { lease: Some(Millis::hours(24)) },
         2 => Supervisor::Report(Sight::ProcessStarted),
@@ -168,6 +168,8 @@ fn supervisor(world: &World, what: u8) -> Supervisor {
         16 => release(),
         17 => Supervisor::Release { reason: reason(), until },
         18 => Supervisor::Probed { met: true },
+        19 => Supervisor::Report(Sight::Progressed),
+        20 => Supervisor::Exceeded(Cap::Tokens),
         _ => Supervisor::Probed { met: false },
     }
 }

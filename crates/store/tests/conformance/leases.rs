@@ -9,7 +9,7 @@ use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::limits::AMNESTY;
 use baton_domain::policy::Policy;
-use baton_domain::run::{Death, Mark, Outcome, RunState, Why};
+use baton_domain::run::{Cap, Death, Mark, Outcome, RunState, Why};
 use baton_domain::time::Millis;
 use baton_store::order::Swept;
 use baton_store::read::About;
@@ -37,6 +37,7 @@ fn everything(proof: &Proof) -> Vec<Command> {
         Supervisor::Renew { lease: None },
         Supervisor::Report(Sight::Streaming),
         Supervisor::TimedOut(Deadline::WallClock),
+        Supervisor::Exceeded(Cap::Turns),
         Supervisor::Exited,
         Supervisor::Stopped { death: Death::None, survivor: false },
         Supervisor::Stopped { death: Death::Cgroup, survivor: true },

@@ -6,7 +6,7 @@ use baton_domain::command::{
 use baton_domain::contract::{Artifact, Finding, Receipt, Submission};
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::{Digest, TaskId};
-use baton_domain::run::{Death, Mark, Purpose, Why};
+use baton_domain::run::{Cap, Death, Mark, Purpose, Why};
 use baton_domain::task::{Ending, Hold, Impediment};
 use baton_domain::time::Millis;
 
@@ -119,8 +119,9 @@ impl Script {
             Sight::Streaming,
             Sight::ToolStarted,
             Sight::ToolFinished,
+            Sight::Progressed,
         ];
-        match self.chance.below(16) {
+        match self.chance.below(17) {
             0..4 => Supervisor::Renew { lease: None },
             4 => Supervisor::Renew { lease: Some(Millis::seconds(self.chance.below(40))) },
             5 | 6 => Supervisor::Report(*self.chance.pick(&sights)),
@@ -130,7 +131,8 @@ impl Script {
             10..13 => {
                 Supervisor::Stopped { death: self.death(), survivor: self.chance.chance(0.2) }
             }
-            13 => Supervisor::Probed { met: self.chance.chance(0.5) },
+            13 => Supervisor::Exceeded(*self.chance.pick(&[Cap::Turns, Cap::Tokens])),
+            14 => Supervisor::Probed { met: self.chance.chance(0.5) },
             _ => {
                 let until = self.now + Millis::seconds(self.chance.below(20));
                 let until = self.chance.chance(0.4).then_some(until);

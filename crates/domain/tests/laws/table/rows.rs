@@ -7,7 +7,7 @@ use baton_domain::ids::{Digest, Nonce, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::policy::Policy;
 use baton_domain::reaction::{Cause, Reaction};
-use baton_domain::run::{Death, Mark, Why};
+use baton_domain::run::{Cap, Death, Mark, Why};
 use baton_domain::task::{Ending, Hold};
 use baton_domain::time::Millis;
 
@@ -177,6 +177,7 @@ pub fn supervisors() -> Vec<Row> {
         row("spend", |c| supervisor(c, Supervisor::Spend { total_micros: 5 })),
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
         row("timed out, input", |c| supervisor(c, Supervisor::TimedOut(Deadline::UserInput))),
+        row("exceeded, turns", |c| supervisor(c, Supervisor::Exceeded(Cap::Turns))),
         row("exited", |c| supervisor(c, Supervisor::Exited)),
         row("lost", |c| supervisor(c, lost())),
         row("stopped, proof", |c| supervisor(c, proved())),

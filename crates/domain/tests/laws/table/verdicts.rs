@@ -1,12 +1,12 @@
 //! What each verdict on an attempt becomes once it counts, and which cap it counts towards.
 
 use baton_domain::command::{Agent, NewTask, Person, Supervisor};
-use baton_domain::deadline::Deadline;
+use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::event::{Event, Then};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Wants;
 use baton_domain::policy::Policy;
-use baton_domain::run::{Counts, Death, Finish, Mode, Why};
+use baton_domain::run::{Cap, Counts, Death, Finish, Mode, Why};
 use baton_domain::time::Millis;
 
 use crate::cast::{
@@ -100,6 +100,11 @@ fn ways() -> Vec<Way> {
             supervisor(w, id, Supervisor::Release { reason: reason(), until });
         }),
         way("exited", |w, id| supervisor(w, id, Supervisor::Exited)),
+        watched("exited, work moved", |w, id| {
+            supervisor(w, id, Supervisor::Report(Sight::Progressed));
+            supervisor(w, id, Supervisor::Exited);
+        }),
+        watched("turns used up", |w, id| supervisor(w, id, Supervisor::Exceeded(Cap::Turns))),
         watched("process start timeout", |w, id| {
             supervisor(w, id, Supervisor::TimedOut(Deadline::ProcessStart));
         }),
@@ -225,6 +230,7 @@ fn told(event: &Event) -> Option<String> {
         Counts::Try => "try",
         Counts::Fault => "fault",
         Counts::Continuation => "cont",
+        Counts::Stall => "stall",
         Counts::Loss => "loss",
     };
     Some(format!("{then}/{counts}"))
