@@ -8,7 +8,8 @@ use super::wire::{Conn, params};
 use crate::rows::Chance;
 
 /// Every version of the schema; the last one is the present.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_heard.sql")];
 /// What the readers' role may see.
 const GRANTS: &str = include_str!("migrations/grants.sql");
 /// The advisory lock under which servers that start at once migrate one after another.

@@ -11,7 +11,7 @@ use baton_domain::task::{Ending, Hold, Impediment};
 use baton_domain::time::Millis;
 
 use crate::script::Script;
-use crate::words::{block, capability, checkpoint, complete, label, line, text};
+use crate::words::{block, capability, checkpoint, complete, label, line, snapshot, text};
 
 impl Script {
     /// What a holder says: mostly something that fits how far its attempt is.
@@ -120,7 +120,7 @@ impl Script {
             Sight::ToolStarted,
             Sight::ToolFinished,
         ];
-        match self.chance.below(16) {
+        match self.chance.below(18) {
             0..4 => Supervisor::Renew { lease: None },
             4 => Supervisor::Renew { lease: Some(Millis::seconds(self.chance.below(40))) },
             5 | 6 => Supervisor::Report(*self.chance.pick(&sights)),
@@ -131,6 +131,8 @@ impl Script {
                 Supervisor::Stopped { death: self.death(), survivor: self.chance.chance(0.2) }
             }
             13 => Supervisor::Probed { met: self.chance.chance(0.5) },
+            14 => Supervisor::Heard { seq: self.chance.below(6) },
+            15 => snapshot("kept"),
             _ => {
                 let until = self.now + Millis::seconds(self.chance.below(20));
                 let until = self.chance.chance(0.4).then_some(until);
