@@ -13,10 +13,12 @@ use crate::problem::{CODES, Problem};
 use crate::surroundings::Hidden;
 
 mod address;
+mod dial;
 mod exchange;
 mod tls;
 
 pub use address::Address;
+pub use dial::Wire;
 pub use tls::Trust;
 
 use exchange::{Answer, Lost};
@@ -145,6 +147,15 @@ impl Client {
         let mut bytes = [0; 16];
         self.chance.fill(&mut bytes);
         format!("cli-{:032x}", u128::from_be_bytes(bytes))
+    }
+
+    /// A connection to the server, for whoever speaks more than HTTP over it.
+    pub async fn dial(&self) -> Result<Box<dyn Wire>, Failure> {
+        dial::dial(&self.address, &self.trust).await.map_err(|lost| match lost {
+            Lost::Before(why) | Lost::After(why) | Lost::NotUnderstood(why) => {
+                self.unreachable(&why)
+            }
+        })
     }
 
     /// Asks until the outcome is known, a few times at most.
