@@ -58,7 +58,7 @@ CREATE TABLE leases (
     holder     TEXT NOT NULL,
     nonce      BLOB NOT NULL,
     expires_at INTEGER NOT NULL,
-    length     INTEGER NOT NULL,
+    length     INTEGER NOT NULL, heard INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, task)
 ) STRICT, WITHOUT ROWID;
 

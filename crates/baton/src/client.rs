@@ -13,10 +13,12 @@ use crate::problem::{CODES, Problem};
 use crate::surroundings::Hidden;
 
 mod address;
+mod dial;
 mod exchange;
 mod tls;
 
 pub use address::Address;
+pub use dial::Wire;
 pub use tls::Trust;
 
 use exchange::{Answer, Lost};
@@ -52,6 +54,8 @@ pub enum Origin {
     Cli,
     /// By the tools of `baton mcp`.
     Mcp,
+    /// By whoever runs agents.
+    Worker,
 }
 
 impl Origin {
@@ -61,6 +65,7 @@ impl Origin {
         match self {
             Self::Cli => "cli",
             Self::Mcp => "mcp",
+            Self::Worker => "worker",
         }
     }
 }
@@ -167,6 +172,16 @@ impl Client {
         let mut bytes = [0; 16];
         self.chance.fill(&mut bytes);
         format!("{}-{:032x}", self.origin.word(), u128::from_be_bytes(bytes))
+    }
+
+    /// A connection to the server, for whoever speaks more than HTTP over it.
+    pub async fn dial(&self) -> Result<Box<dyn Wire>, Failure> {
+        dial::dial(&self.address, &self.trust).await.map_err(|lost| match lost {
+            Lost::Nobody => self.nobody(),
+            Lost::Before(why) | Lost::After(why) | Lost::NotUnderstood(why) => {
+                self.unreachable(&why, "baton doctor")
+            }
+        })
     }
 
     /// Asks until the outcome is known, a few times at most.

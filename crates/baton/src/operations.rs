@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use baton_domain::scope::Scope;
+use baton_domain::scope::{Level, Scope};
 
 use crate::operation::Entry;
 
@@ -25,6 +25,9 @@ mod scheduler;
 mod stats;
 mod task;
 mod tenant;
+
+pub use project::find as find_project;
+pub use run::packet;
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -102,13 +105,17 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     ]
 });
 
+/// What a key must allow to come in as a worker: no operation of the table, but a protocol of its own.
+pub const WORKER: Scope = Scope::of("worker", Level::Work);
+
 /// What keys can allow, in order.
 static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
-    let scopes: BTreeSet<_> = all().iter().filter_map(|entry| entry.about.scope()).collect();
+    let scopes = all().iter().filter_map(|entry| entry.about.scope());
+    let scopes: BTreeSet<_> = scopes.chain([WORKER]).collect();
     scopes.into_iter().collect()
 });
 
-/// Every scope that any operation asks for.
+/// Every scope that any operation asks for, and that of workers.
 #[must_use]
 pub fn scopes() -> &'static [Scope] {
     &SCOPES

@@ -188,6 +188,7 @@ impl From<Refusal> for Problem {
             Refusal::RunChanged { live: None }
             | Refusal::NotFound
             | Refusal::LeaseLost
+            | Refusal::HeardBefore { .. }
             | Refusal::Ended
             | Refusal::NoRun
             | Refusal::WrongState { .. }

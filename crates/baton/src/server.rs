@@ -27,12 +27,12 @@ use crate::mcp::http::Endpoint;
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::Problem;
+use crate::relay::Relay;
 
-use connection::{Connection, Paced};
+use connection::{Connection, Paced, Taker};
 use crowd::{Crowd, Seat};
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
 use rates::Gauge;
-use stream::Reader;
 
 pub use guard::Hosts;
 pub use limits::{BODY_BYTES_MAX, Limits};
@@ -60,6 +60,7 @@ mod start;
 mod stream;
 pub mod tls;
 mod url;
+mod worker;
 
 /// How often the store is asked whether it has stopped, should nobody run into it.
 const LOOK_AFTER_STORE: Duration = Duration::from_secs(1);
@@ -79,6 +80,7 @@ pub struct Server {
     stage: watch::Sender<Stage>,
     trouble: Notify,
     endpoint: Endpoint,
+    relay: Arc<Relay>,
 }
 
 /// How far the server is on its way out.
@@ -132,7 +134,9 @@ impl Server {
         let chance = Arc::new(SystemChance);
         let endpoint =
             Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);
+        let relay = Relay::new(Arc::clone(&identity));
         Arc::new(Self {
+            relay,
             endpoint,
             engine,
             identity,
@@ -149,7 +153,7 @@ impl Server {
     }
 
     /// Serves one connection to its end, or until somebody has it for good.
-    async fn serve<S>(self: &Arc<Self>, socket: S, peer: Peer) -> Option<(Box<Reader>, S)>
+    async fn serve<S>(self: &Arc<Self>, socket: S, peer: Peer) -> Option<(Taker, S, Vec<u8>)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -187,16 +191,17 @@ impl Server {
                 poll_fn(|cx| serving.poll_without_shutdown(cx)).await
             }
         };
-        let mut socket = serving.into_parts().io.into_inner().into_inner();
+        let parts = serving.into_parts();
+        let (mut socket, read) = (parts.io.into_inner().into_inner(), parts.read_buf.to_vec());
         if let Err(error) = served {
             tracing::debug!(%error, "a connection broke off");
             return None;
         }
-        let reader = connection.take_reader();
-        if reader.is_none() {
+        let taker = connection.take_taker();
+        if taker.is_none() {
             drop(socket.shutdown().await);
         }
-        Some((reader?, socket))
+        Some((taker?, socket, read))
     }
 
     /// Stops in steps: not ready and no new work at once, no new connections after a while, and
@@ -265,6 +270,16 @@ impl Server {
 
     fn identity(&self) -> &Arc<Identity> {
         &self.identity
+    }
+
+    fn relay(&self) -> &Arc<Relay> {
+        &self.relay
+    }
+
+    /// Resolves once connections are to end.
+    fn closing(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut stage = self.stage.subscribe();
+        async move { drop(stage.wait_for(|stage| *stage == Stage::Closing).await) }
     }
 
     fn endpoint(&self) -> &Endpoint {

@@ -202,7 +202,8 @@ impl Flow {
                 });
                 self.on_attempt(at, |held, _| held.effects = true);
             }
-            Event::Checkpointed { number, .. } => {
+            Event::Checkpointed { number, of: Some(_), .. } => self.checkpoints = *number,
+            Event::Checkpointed { number, of: None, .. } => {
                 self.checkpoints = *number;
                 self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
                 self.on_attempt(at, |held, _| held.effects = true);

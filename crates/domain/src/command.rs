@@ -295,6 +295,8 @@ pub struct Evidence {
 pub enum Supervisor {
     /// It lives.
     Renew { lease: Option<Millis> },
+    /// What follows is its word under this number: one that was heard is not heard again.
+    Heard { seq: u64 },
     /// It was seen to do something.
     Report(Sight),
     /// It cost something.
@@ -320,6 +322,8 @@ pub enum Supervisor {
     Release { reason: Reason, until: Option<Timestamp> },
     /// It tried the condition of a block.
     Probed { met: bool },
+    /// It kept the work as it is, for the next one to go on from.
+    Snapshot(Box<Note>),
 }
 
 /// What was found of a submission.

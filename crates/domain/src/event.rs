@@ -95,7 +95,13 @@ pub enum Event {
     /// It told how far it was.
     Progressed { report: Report },
     /// It left a note for the next one.
-    Checkpointed { number: u32, note: Box<Note> },
+    Checkpointed {
+        number: u32,
+        note: Box<Note>,
+        /// The attempt, if it was over by then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u32>,
+    },
     /// It asked.
     Asked { question: Message },
     /// A person answered.

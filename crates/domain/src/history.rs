@@ -7,7 +7,7 @@ use crate::command::Note;
 use crate::event::{Event, Then};
 use crate::ids::{PrincipalId, StageName};
 use crate::run::{
-    Certainty, Death, Finish, Mode, Outcome, Phase, Progress, Purpose, RunResult, Tally,
+    Certainty, Death, Finish, Mode, Outcome, Phase, Progress, Purpose, Run, RunResult, Tally,
 };
 use crate::task::Flow;
 use crate::time::Timestamp;
@@ -81,6 +81,16 @@ pub struct CheckpointRecord {
 /// The rows that an event leaves behind, given the task as it was just before.
 #[must_use]
 pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
+    if let Event::Checkpointed { number, note, of } = event {
+        let (live, last) = (before.run.as_ref(), before.last.as_ref());
+        let held = live.and_then(Run::held).map(|held| held.attempt);
+        let run = live.map(|run| run.number).or(last.map(|last| last.number));
+        let (Some(run), Some(attempt)) = (run, of.or(held)) else { return vec![] };
+        let (number, note) = (*number, (**note).clone());
+        let progress = live.map(|run| run.progress).unwrap_or_default();
+        let kept = CheckpointRecord { number, run, attempt, at, progress, note };
+        return vec![Past::Checkpoint(kept)];
+    }
     let Some(run) = &before.run else { return vec![] };
     let finished = |finish: &Finish, result: Option<RunResult>, outcome: Option<&Outcome>| {
         let mut trail = run.trail.clone();
@@ -103,16 +113,6 @@ pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
         return vec![finished(finish, None, None)];
     }
     let Some(held) = run.held() else { return vec![] };
-    if let Event::Checkpointed { number, note } = event {
-        return vec![Past::Checkpoint(CheckpointRecord {
-            number: *number,
-            run: run.number,
-            attempt: held.attempt,
-            at,
-            progress: run.progress,
-            note: (**note).clone(),
-        })];
-    }
     let Event::AttemptEnded { outcome, reason, certainty, death, then, .. } = event else {
         return vec![];
     };

@@ -74,6 +74,8 @@ pub enum RecordCommand {
     LimitPool { pool: PoolName, limit: Option<u64> },
     /// Pause a pool, or resume it.
     ShutPool { pool: PoolName, shut: Option<Shut> },
+    /// Pause a pool at least so long; whoever paused it for longer has said more.
+    KeepShut { pool: PoolName, shut: Shut },
 }
 
 /// What happened to a record that is not a task.
@@ -108,7 +110,9 @@ impl RecordCommand {
         match self {
             Self::PutProject(project) => Meant { project: Some(&project.id), ..Meant::default() },
             Self::RemoveProject => Meant { project: beside, ..Meant::default() },
-            Self::LimitPool { pool, .. } | Self::ShutPool { pool, .. } => {
+            Self::LimitPool { pool, .. }
+            | Self::ShutPool { pool, .. }
+            | Self::KeepShut { pool, .. } => {
                 let (project, task) = match pool {
                     PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => {
                         (None, None)
@@ -173,6 +177,13 @@ pub fn decide_record(
         }
         RecordCommand::LimitPool { pool, limit } => limit_pool(scene, pool, *limit),
         RecordCommand::ShutPool { pool, shut } => shut_pool(scene, pool, shut.as_ref(), now),
+        RecordCommand::KeepShut { pool, shut } => {
+            let was = scene.pool.as_ref().and_then(|pool| pool.shut.as_ref());
+            if was.is_some_and(|was| was.until.is_none_or(|until| Some(until) >= shut.until)) {
+                return Ok(vec![]);
+            }
+            shut_pool(scene, pool, Some(shut), now)
+        }
     }
 }
 

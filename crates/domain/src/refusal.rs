@@ -21,6 +21,9 @@ pub enum Refusal {
     /// The caller does not hold the run, or holds it no longer.
     #[error("this attempt does not hold the run, or holds it no longer")]
     LeaseLost,
+    /// The holder said this before.
+    #[error("everything up to number {heard} was heard before")]
+    HeardBefore { heard: u64 },
     /// Somebody holds the run.
     #[error("{attempt} holds the run")]
     Held { attempt: AttemptId },
@@ -180,6 +183,7 @@ impl Refusal {
             Self::Invalid { .. } => "invalid",
             Self::NotFound => "not_found",
             Self::LeaseLost => "lease_lost",
+            Self::HeardBefore { .. } => "heard_before",
             Self::Held { .. } => "held",
             Self::Ended => "ended",
             Self::NoRun => "no_run",

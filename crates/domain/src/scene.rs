@@ -72,6 +72,8 @@ pub struct Lease {
     pub nonce: Nonce,
     pub expires_at: Timestamp,
     pub length: Millis,
+    /// The last number under which its supervisor was heard.
+    pub heard: u64,
 }
 
 impl Lease {
@@ -102,6 +104,8 @@ pub enum LeaseChange {
     Grant(Lease),
     /// It lasts longer; nothing else happened.
     Renew { expires_at: Timestamp, length: Millis },
+    /// Its supervisor was heard under this number.
+    Heard { seq: u64 },
     /// It is over: holder and nonce are gone from storage.
     Drop,
 }
@@ -147,9 +151,11 @@ impl Command {
                 | Supervisor::Lost { .. }
                 | Supervisor::Release { .. } => needs.dependants = true,
                 Supervisor::Renew { .. }
+                | Supervisor::Heard { .. }
                 | Supervisor::Report(_)
                 | Supervisor::Spend { .. }
-                | Supervisor::Probed { .. } => {}
+                | Supervisor::Probed { .. }
+                | Supervisor::Snapshot(_) => {}
             },
             Self::Verifier(..) => {
                 needs.brief = true;

@@ -176,7 +176,9 @@ impl Order {
         use baton_domain::command::Supervisor;
         let light = |command: &Command| match command {
             Command::Claim(_) | Command::Expect(_) | Command::Time(_) => true,
-            Command::Supervisor(_, says) => matches!(says, Supervisor::Renew { .. }),
+            Command::Supervisor(_, says) => {
+                matches!(says, Supervisor::Renew { .. } | Supervisor::Heard { .. })
+            }
             Command::Create(_)
             | Command::Person(_)
             | Command::Agent(..)
@@ -204,6 +206,7 @@ impl Order {
             Command::Expect(_) | Command::Verifier(..) | Command::Time(_) => true,
             Command::Supervisor(_, says) => match says {
                 Supervisor::Renew { .. }
+                | Supervisor::Heard { .. }
                 | Supervisor::Spend { .. }
                 | Supervisor::TimedOut(_)
                 | Supervisor::Exceeded(_)
@@ -212,7 +215,7 @@ impl Order {
                 | Supervisor::Stopped { .. }
                 | Supervisor::Release { .. }
                 | Supervisor::Probed { .. } => true,
-                Supervisor::Report(_) => false,
+                Supervisor::Report(_) | Supervisor::Snapshot(_) => false,
             },
             Command::Agent(_, says) => match says {
                 Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => true,

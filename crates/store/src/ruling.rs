@@ -165,6 +165,12 @@ impl Draft {
                     self.lease_changed = true;
                 }
             }
+            Some(LeaseChange::Heard { seq }) => {
+                if let Some(lease) = &mut self.lease {
+                    lease.heard = seq;
+                    self.lease_changed = true;
+                }
+            }
             Some(LeaseChange::Drop) => {
                 self.lease = None;
                 self.lease_changed = true;

@@ -71,7 +71,8 @@ impl Address {
 
     /// What stands in the `Host` header. A URL leaves out the usual port of its scheme, and so do
     /// proxies and the names that an operator gives.
-    pub(super) fn host(&self) -> String {
+    #[must_use]
+    pub fn host(&self) -> String {
         match self {
             Self::Socket(_) => "localhost".to_owned(),
             Self::Tcp { host, port: 80, tls: false } | Self::Tcp { host, port: 443, tls: true } => {

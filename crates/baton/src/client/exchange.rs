@@ -1,6 +1,5 @@
 //! One request and its answer over one connection.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -10,13 +9,10 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::{Address, Asked, Client, WAIT_MAX};
+use super::{Asked, Client, WAIT_MAX, dial};
 
-/// How long a server may take to accept a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long it may take to answer: a claim may wait for a minute.
 const ANSWER_MAX: Duration = Duration::from_secs(90);
 /// The longest answer that is read.
@@ -74,37 +70,7 @@ impl Client {
     /// Sends a request once.
     pub(super) async fn exchange(&self, asked: &Asked) -> Result<Answer, Lost> {
         let request = self.request(asked)?;
-        let before = |error: std::io::Error| {
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) {
-                return Lost::Nobody;
-            }
-            Lost::Before(error.to_string())
-        };
-        let late = |_| Lost::Before("it does not accept a connection".to_owned());
-        let silent = || Lost::Before("it does not shake hands".to_owned());
-        match &self.address {
-            Address::Socket(path) => {
-                let connecting = timeout(CONNECT_MAX, UnixStream::connect(path));
-                let stream = connecting.await.map_err(late)?.map_err(before)?;
-                let peer = stream.peer_cred().map_err(before)?.uid();
-                check_peer(peer, rustix::process::geteuid().as_raw())?;
-                answered(stream, request).await
-            }
-            Address::Tcp { host, port, tls } => {
-                let bare = host.trim_start_matches('[').trim_end_matches(']');
-                let connecting = timeout(CONNECT_MAX, TcpStream::connect((bare, *port)));
-                let stream = connecting.await.map_err(late)?.map_err(before)?;
-                // Requests are small and alone on their connection: waiting to fill a packet
-                // would only delay them.
-                stream.set_nodelay(true).map_err(before)?;
-                if !tls {
-                    return answered(stream, request).await;
-                }
-                let shaking = timeout(CONNECT_MAX, self.trust.shake_hands(bare, stream));
-                let shaken = shaking.await.map_err(|_| silent())?;
-                answered(shaken?, request).await
-            }
-        }
+        answered(dial::dial(&self.address, &self.trust).await?, request).await
     }
 
     fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, Lost> {
@@ -145,15 +111,6 @@ impl Client {
         *request.headers_mut() = headers;
         Ok(request)
     }
-}
-
-/// Whoever listens on the socket gets our key: it must be us, or the machine's owner.
-fn check_peer(peer: u32, own: u32) -> Result<(), Lost> {
-    if peer == own || peer == 0 {
-        return Ok(());
-    }
-    let why = format!("the socket belongs to another user ({peer}), so nothing was sent");
-    Err(Lost::Before(why))
 }
 
 async fn answered<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Lost>
@@ -202,17 +159,5 @@ async fn read(response: hyper::Response<hyper::body::Incoming>) -> Result<Answer
     match body.filter(|body| json && body.is_object()) {
         Some(body) => Ok(Answer { status, retry_after, body }),
         None => Err(Lost::NotUnderstood(format!("status {status} without an object of JSON"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Lost, check_peer};
-
-    #[test]
-    fn a_socket_of_another_user_is_told_nothing() {
-        assert!(check_peer(1000, 1000).is_ok() && check_peer(0, 1000).is_ok());
-        let refused = check_peer(1001, 1000).expect_err("it is somebody else's");
-        assert!(matches!(refused, Lost::Before(why) if why.contains("another user (1001)")));
     }
 }

@@ -112,7 +112,8 @@ impl Engine {
         let nonce = nonce(self.chance.as_ref());
         let claimed = match wish.target {
             Target::Next { wait: Some(wait) } => {
-                self.wait(&wish, nonce, wait.min(CLAIM_WAIT_MAX)).await
+                let wait = Duration::from_millis(wait.min(CLAIM_WAIT_MAX).0);
+                self.wait(&wish, nonce, sleep(wait)).await
             }
             Target::Next { wait: None } | Target::Task(_) if self.waiters.is_closed() => {
                 Err(Error::Stopped("no more work is handed out".into()))
@@ -121,6 +122,16 @@ impl Engine {
         }?;
         tracing::Span::current().record("task", display(claimed.flow.id));
         Ok(claimed)
+    }
+
+    /// Takes the next run, or waits for one until `end` resolves. Whoever has to stop waiting lets it
+    /// resolve instead of giving the claim up: then what was granted is known.
+    pub async fn claim_until(
+        &self,
+        wish: Wish,
+        end: impl Future<Output = ()> + Send,
+    ) -> Result<Claimed, Error> {
+        self.wait(&wish, nonce(self.chance.as_ref()), end).await
     }
 
     /// Makes a task and takes its run in one step, for an agent that brings its own goal. What the
@@ -144,9 +155,14 @@ impl Engine {
     }
 
     /// Looks, waits until there is a reason to look again, and so on to the end of the wait.
-    async fn wait(&self, wish: &Wish, nonce: Nonce, wait: Millis) -> Result<Claimed, Error> {
+    async fn wait(
+        &self,
+        wish: &Wish,
+        nonce: Nonce,
+        end: impl Future<Output = ()> + Send,
+    ) -> Result<Claimed, Error> {
         let mut ticket = self.waiters.join(&wish.tenant, &wish.claimant)?;
-        let mut end = pin!(sleep(Duration::from_millis(wait.0)));
+        let mut end = pin!(end);
         let mut polled = false;
         loop {
             ticket.look();

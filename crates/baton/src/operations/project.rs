@@ -222,7 +222,7 @@ impl Add {
 }
 
 /// A project of the caller's tenant.
-pub(super) async fn find(call: &Call, id: &ProjectId) -> Result<Told<Arc<Project>>, Problem> {
+pub async fn find(call: &Call, id: &ProjectId) -> Result<Told<Arc<Project>>, Problem> {
     let (tenant, mut after) = (&call.caller().tenant, None);
     for _ in 0..PAGES_MAX {
         let page = call.engine().projects(tenant, after, PAGE_MAX).await?;

@@ -18,7 +18,7 @@ pub use claim::Claim;
 pub use end::{Cancel, Complete, Fail, Retry};
 pub use exit::Exit;
 pub use force::{ForceFail, ForceRelease};
-pub use handoff::Handoff;
+pub use handoff::{Handoff, packet};
 pub use question::{Answer, Ask, Receive};
 pub use read::{List, Show};
 pub use report::{Begin, Checkpoint, Heartbeat, Progress};

@@ -11,6 +11,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::problem::Problem;
 
+use super::connection::Taker;
 use super::tls::Tls;
 use super::{Peer, Server, Stage, answer, socket};
 
@@ -139,10 +140,13 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        if let Some((reader, socket)) = self.serve(socket, peer).await {
+        if let Some((taker, socket, read)) = self.serve(socket, peer).await {
             // A task of its own, so that what the parser held is given back.
             tokio::spawn(async move {
-                reader.serve(socket).await;
+                match taker {
+                    Taker::Reader(reader) => reader.serve(socket).await,
+                    Taker::Worker(visit) => visit.serve(socket, read).await,
+                }
                 drop(slot);
             });
         }

@@ -193,6 +193,15 @@ pub fn stream_head(now: Timestamp) -> String {
     )
 }
 
+/// The head after which a worker and the server speak a protocol of their own.
+#[must_use]
+pub fn switching(accept: &str) -> String {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-accept: {accept}\r\n\r\n"
+    )
+}
+
 /// A problem as the last words on a connection, where no parser writes them.
 #[must_use]
 pub fn bare(problem: &Problem) -> String {

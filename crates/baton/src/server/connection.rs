@@ -22,6 +22,7 @@ use tokio::time::{Sleep, sleep};
 use super::limits::Limits;
 use super::misread;
 use super::stream::Reader;
+use super::worker::Visit;
 
 const IDLE: u8 = 0;
 const READING: u8 = 1;
@@ -31,14 +32,22 @@ const BUSY: u8 = 2;
 #[derive(Default)]
 pub struct Connection {
     phase: AtomicU8,
-    /// Whether the socket is for a reader of events: what the parser says is dropped.
+    /// Whether the socket is for somebody else: what the parser says is dropped.
     taken: AtomicBool,
-    reader: Mutex<Option<Box<Reader>>>,
+    taker: Mutex<Option<Taker>>,
     /// Whether the caller has closed its side.
     ended: AtomicBool,
     end: Notify,
     /// The parser, while a request is answered.
     parser: Mutex<Option<Waker>>,
+}
+
+/// Who has a socket for itself after the head of its request.
+pub enum Taker {
+    /// Somebody who follows events.
+    Reader(Box<Reader>),
+    /// A worker.
+    Worker(Box<Visit>),
 }
 
 /// A request that is being answered; when it is gone, the connection is idle again.
@@ -52,15 +61,15 @@ impl Connection {
         Busy(Arc::clone(self))
     }
 
-    /// Gives the socket to a reader of events, once the parser is done with it.
-    pub fn hand_over(&self, reader: Reader) {
+    /// Gives the socket to somebody, once the parser is done with it.
+    pub fn hand_over(&self, taker: Taker) {
         self.taken.store(true, Ordering::Release);
-        *lock(&self.reader) = Some(Box::new(reader));
+        *lock(&self.taker) = Some(taker);
     }
 
     /// Who the socket was given to, if to anybody.
-    pub fn take_reader(&self) -> Option<Box<Reader>> {
-        lock(&self.reader).take()
+    pub fn take_taker(&self) -> Option<Taker> {
+        lock(&self.taker).take()
     }
 
     /// Waits until the caller has closed its side.

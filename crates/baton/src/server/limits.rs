@@ -71,6 +71,14 @@ pub struct Limits {
     pub slow: Duration,
     /// How long it then has to read that it must begin again.
     pub farewell: Duration,
+    /// How long a worker may take to say who it is.
+    pub hello: Duration,
+    /// Between two questions whether a worker is still there.
+    pub ping: Duration,
+    /// How long it may take to say so.
+    pub pong: Duration,
+    /// How long its connection lives; then it comes again, as it would after a cut.
+    pub life: Duration,
     /// How long connections are still taken in after the word to stop.
     pub linger: Duration,
     /// How long requests in flight may take to finish after that.
@@ -130,6 +138,10 @@ impl Default for Limits {
             gather: Duration::from_millis(20),
             slow: Duration::from_secs(30),
             farewell: Duration::from_secs(5),
+            hello: Duration::from_secs(10),
+            ping: Duration::from_secs(20),
+            pong: Duration::from_secs(10),
+            life: Duration::from_secs(24 * 3_600),
             linger: Duration::from_secs(1),
             drain: Duration::from_secs(20),
             fixtures: false,

@@ -27,11 +27,12 @@ use crate::surface;
 use crate::tokens::Pass;
 
 use super::answer::{self, Sent};
-use super::connection::{Busy, Connection};
+use super::connection::{Busy, Connection, Taker};
 use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
 use super::route::{self, Found, Page};
+use super::worker::{self, Visit};
 use super::{Peer, Server, arguments, json, stream};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -75,6 +76,7 @@ impl Answering<'_> {
             Found::Operation(entry, path) => self.operation(entry, path, body).await,
             Found::Page(page) => Ok((self.page(page).await?, None)),
             Found::Mcp => self.mcp(body).await,
+            Found::Worker => self.worker(&body).await,
             Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
             Found::Nothing => {
                 let detail = "there is no such path: see /v1/openapi.json";
@@ -145,6 +147,19 @@ impl Answering<'_> {
         Ok((answer::flowing(response, over), seat))
     }
 
+    /// The workers' protocol: after the head the socket is theirs.
+    async fn worker(&self, body: &Incoming) -> Result<Answered, Problem> {
+        arguments::no_body(body)?;
+        let accept = worker::shake_hands(&self.head.headers)?;
+        let session = self.session().await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let guest = self.server.relay().admit(&session.caller)?;
+        let visit = Visit::new(self.server, session, seat, guest, accept);
+        self.connection.hand_over(Taker::Worker(Box::new(visit)));
+        Ok((answer::handed_over(), None))
+    }
+
     async fn operation(
         &self,
         entry: &'static Entry,
@@ -178,7 +193,7 @@ impl Answering<'_> {
             let limits = *self.server.limits();
             let held = (session, seat);
             let reader = stream::follow(asking, arguments, last_seen, held, limits).await?;
-            self.connection.hand_over(reader);
+            self.connection.hand_over(Taker::Reader(Box::new(reader)));
             return Ok((answer::handed_over(), None));
         }
         let patience = self.server.limits().patience();

@@ -23,6 +23,8 @@ const PAGES: [(&str, Page); 3] =
 
 /// Where agents come in.
 const MCP: &str = "/mcp";
+/// Where workers come in.
+const WORKER: &str = "/v1/worker";
 
 /// What a method and a path mean.
 pub enum Found {
@@ -32,6 +34,8 @@ pub enum Found {
     Page(Page),
     /// The agents' protocol, which has methods of its own.
     Mcp,
+    /// The workers' protocol, which goes on without HTTP.
+    Worker,
     /// Something, but not by this method; by these.
     WrongMethod(Vec<&'static str>),
     /// Nothing.
@@ -43,6 +47,10 @@ pub enum Found {
 pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
     if path == MCP {
         return Found::Mcp;
+    }
+    if path == WORKER {
+        let asks = method == Method::GET;
+        return if asks { Found::Worker } else { Found::WrongMethod(vec!["GET"]) };
     }
     if let Some((_, page)) = PAGES.iter().find(|(own, _)| *own == path) {
         let reads = method == Method::GET;

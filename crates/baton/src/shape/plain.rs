@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{
-    Account, AttemptId, Capability, ConcurrencyKey, Digest, KeyName, Label, LineId, NAME_BYTES_MAX,
-    PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId, TenantId,
+    Account, AttemptId, Capability, ConcurrencyKey, DeploymentId, Digest, KeyName, Label, LineId,
+    NAME_BYTES_MAX, PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId,
+    TenantId,
 };
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
@@ -124,6 +125,7 @@ named! {
     Label = NAME_BYTES_MAX, "urgent";
     Account = NAME_BYTES_MAX, "provider/main";
     LineId = NAME_BYTES_MAX, "tests";
+    DeploymentId = NAME_BYTES_MAX, "d-4fr0azk29lqb";
 }
 
 macro_rules! ids {

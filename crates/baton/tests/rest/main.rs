@@ -18,6 +18,7 @@ mod strangers;
 mod streams;
 mod tls;
 mod unix;
+mod worker;
 
 #[path = "../support/caller.rs"]
 mod caller;

@@ -178,6 +178,7 @@ impl Laws {
         let project = project();
         for (id, row) in &self.rows {
             let lease = row.lease.as_ref().map(|lease| Lease {
+                heard: 0,
                 attempt: lease.attempt,
                 holder: lease.holder.clone(),
                 nonce: Nonce(0),

@@ -3,10 +3,13 @@
 use crate::command::{Agent, Note, Report};
 use crate::contract::Submission;
 use crate::event::Event;
-use crate::limits::{CHECKPOINTS_MAX, EVIDENCE_MAX, ITEMS_MAX, PARKED_MAX, PROGRESS_MAX};
+use crate::limits::{
+    CHECKPOINTS_MAX, EVIDENCE_MAX, ITEMS_MAX, LATE_ATTEMPTS_MAX, PARKED_MAX, PROGRESS_MAX,
+};
 use crate::refusal::Refusal;
 use crate::run::{Block, Fault, Mode, Outcome, Phase, Progress, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
+use crate::task::Flow;
 use crate::text::{Line, Reason, Summary};
 use crate::time::Timestamp;
 
@@ -99,7 +102,7 @@ fn progress(grip: &Grip<'_>, report: &Report) -> Result<Decision, Refusal> {
     Ok(Decision::of(vec![Event::Progressed { report: report.clone() }]))
 }
 
-fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
+pub(super) fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
     if note.evidence.len() > EVIDENCE_MAX {
         return Err(Refusal::too_many("evidence", EVIDENCE_MAX));
     }
@@ -110,8 +113,17 @@ fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
         let rule = format!("of one run must not be more than {CHECKPOINTS_MAX}");
         return Err(Refusal::Invalid { field: "checkpoints".into(), rule });
     }
-    let number = grip.flow.checkpoints + 1;
-    Ok(Decision::of(vec![Event::Checkpointed { number, note: Box::new(note.clone()) }]))
+    let (number, note) = (grip.flow.checkpoints + 1, Box::new(note.clone()));
+    Ok(Decision::of(vec![Event::Checkpointed { number, note, of: None }]))
+}
+
+/// What the supervisor of an attempt kept that is over; none if that is too long ago, or too much.
+pub(super) fn late(flow: &Flow, attempt: u32, note: &Note) -> Option<Decision> {
+    let recent = attempt.saturating_add(LATE_ATTEMPTS_MAX) > flow.attempts;
+    let small = note.evidence.len() <= EVIDENCE_MAX && note.git.len() <= EVIDENCE_MAX;
+    let (number, of) = (flow.checkpoints + 1, Some(attempt));
+    let event = Event::Checkpointed { number, note: Box::new(note.clone()), of };
+    (recent && small && number <= CHECKPOINTS_MAX).then(|| Decision::of(vec![event]))
 }
 
 fn block(

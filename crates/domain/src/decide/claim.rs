@@ -48,6 +48,7 @@ pub(super) fn claim(
         nonce: wish.nonce,
         expires_at: now + length,
         length,
+        heard: 0,
     };
     // The claimer is given what a person said with the hand-off.
     let unheard = run.answer.is_some_and(|answer| answer.mark == Mark::Sent);

@@ -11,7 +11,7 @@ use crate::scene::{Decision, LeaseChange, Scene};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{Sentence, conclude, end, finish_attempt, overrun};
-use super::{Grip, grip, known, present, spend};
+use super::{Grip, agent, grip, known, present, spend};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -34,6 +34,16 @@ pub(super) fn decide(
     let supervised = grip.held.mode == Mode::Supervised;
     match says {
         Supervisor::Renew { lease } => renew(&grip, *lease, now),
+        Supervisor::Heard { seq } if *seq <= grip.lease.heard => {
+            Err(Refusal::HeardBefore { heard: grip.lease.heard })
+        }
+        Supervisor::Heard { seq } => {
+            Ok(Decision { lease: Some(LeaseChange::Heard { seq: *seq }), ..Decision::default() })
+        }
+        Supervisor::Snapshot(note) => {
+            grip.held.may_say_more(now)?;
+            agent::checkpoint(&grip, note)
+        }
         Supervisor::Spend { total_micros } => {
             grip.held.may_say_more(now)?;
             Ok(spend::spent(scene, &grip, *total_micros, now))
@@ -238,6 +248,9 @@ fn late(
         Supervisor::Spend { total_micros } if earlier => {
             spend::late(flow, attempt, *total_micros).ok_or(refusal)
         }
+        Supervisor::Snapshot(note) if earlier => agent::late(flow, attempt, note).ok_or(refusal),
+        // Nobody counts any more; whether the word itself is taken in is told by what it is.
+        Supervisor::Heard { .. } => Ok(Decision::default()),
         Supervisor::Renew { .. }
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }
@@ -247,6 +260,7 @@ fn late(
         | Supervisor::Lost { .. }
         | Supervisor::Stopped { .. }
         | Supervisor::Release { .. }
-        | Supervisor::Probed { .. } => Err(refusal),
+        | Supervisor::Probed { .. }
+        | Supervisor::Snapshot(_) => Err(refusal),
     }
 }

@@ -168,13 +168,16 @@ pub fn verdict(holds: bool, at: Timestamp) -> Verdict {
 }
 
 pub fn note() -> Agent {
+    Agent::Checkpoint(Box::new(half()))
+}
+
+pub fn snapshot() -> Supervisor {
+    Supervisor::Snapshot(Box::new(half()))
+}
+
+fn half() -> Note {
     let summary = Summary::new("summary", "half of it").expect("a summary");
-    Agent::Checkpoint(Box::new(Note {
-        summary,
-        cursor: None,
-        evidence: vec![],
-        git: BTreeMap::new(),
-    }))
+    Note { summary, cursor: None, evidence: vec![], git: BTreeMap::new() }
 }
 
 pub fn progress() -> Agent {

@@ -5,7 +5,7 @@ use baton_domain::command::{Agent, NewTask, Patch, Person, Supervisor};
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::policy::Policy;
+use baton_domain::policy::{Choice, Policy};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Cap, Death, Finish, Idle, Mode, Phase, RunState, Why};
 use baton_domain::time::Millis;
@@ -260,7 +260,7 @@ fn an_attempt_that_used_up_its_turns_waits_until_somebody_allows_more() {
     world.supervisor(id, proved()).expect("it is stopping");
     assert_eq!(world.word(id), "blocked");
     let allow = |turns_max| {
-        let policy = Some(Policy { turns_max, ..Policy::default() });
+        let policy = Some(Choice { turns_max: Some(turns_max), ..Choice::default() });
         Person::Edit(Box::new(Patch { policy, ..Patch::default() }))
     };
     world.person(id, allow(200)).expect("a person may");

@@ -14,7 +14,7 @@ use baton_domain::time::Millis;
 use crate::cast::{
     abandon, block, block_with_condition, capability, capable, claim, code, complete, digest, fail,
     hold, holder, lost, message, note, one_gate, pass, person, progress, proved, reason, release,
-    solo, stage, stopped, text, verdict, wanting, worker,
+    snapshot, solo, stage, stopped, text, verdict, wanting, worker,
 };
 use crate::history::{Step, proof};
 use crate::world::World;
@@ -150,7 +150,7 @@ fn agent(world: &World, id: TaskId, what: u8) -> Agent {
 
 fn supervisor(world: &World, what: u8) -> Supervisor {
     let until = Some(world.now + Millis::minutes(u64::from(what)));
-    match what % 22 {
+    match what % 24 {
         0 => Supervisor::Renew { lease: None },
         1 => Supervisor::Renew { lease: Some(Millis::hours(24)) },
         2 => Supervisor::Report(Sight::ProcessStarted),
@@ -170,6 +170,8 @@ fn supervisor(world: &World, what: u8) -> Supervisor {
         18 => Supervisor::Probed { met: true },
         19 => Supervisor::Report(Sight::Progressed),
         20 => Supervisor::Exceeded(Cap::Tokens),
+        21 => Supervisor::Heard { seq: u64::from(what) / 24 },
+        22 => snapshot(),
         _ => Supervisor::Probed { met: false },
     }
 }

@@ -188,6 +188,10 @@ impl World {
                 lease.expires_at = *expires_at;
                 lease.length = *length;
             }
+            Some(LeaseChange::Heard { seq }) => {
+                let lease = self.leases.get_mut(&id).expect("only a lease is heard under");
+                lease.heard = *seq;
+            }
             Some(LeaseChange::Drop) => {
                 self.leases.remove(&id).expect("only a lease that is can be dropped");
             }

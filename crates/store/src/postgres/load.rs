@@ -54,7 +54,7 @@ const KNOWN_TASKS: &str = "SELECT f.tenant, f.task
     FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
     JOIN flows f ON f.tenant = n.tenant AND f.task = n.task";
 pub(super) const LEASES: &str =
-    "SELECT l.tenant, l.task, l.attempt, l.holder, l.nonce, l.expires_at, l.length
+    "SELECT l.tenant, l.task, l.attempt, l.holder, l.nonce, l.expires_at, l.length, l.heard
     FROM unnest($1::int8[], $2::int8[]) n (tenant, task)
     JOIN leases l ON l.tenant = n.tenant AND l.task = n.task";
 const DEPENDANTS: &str = "SELECT e.tenant, e.on_task, e.task
@@ -314,7 +314,7 @@ pub(super) fn keep_leases(room: &mut Room, rows: Vec<Row>) -> Result<(), Trouble
     Ok(())
 }
 
-/// A lease as it is stored, from five columns.
+/// A lease as it is stored, from six columns.
 pub(super) fn lease_of(row: &Row, from: usize) -> Result<Lease, Trouble> {
     let nonce: [u8; 16] = row
         .get::<_, &[u8]>(from + 2)
@@ -327,6 +327,7 @@ pub(super) fn lease_of(row: &Row, from: usize) -> Result<Lease, Trouble> {
         nonce: baton_domain::ids::Nonce(u128::from_be_bytes(nonce)),
         expires_at: Timestamp(row.get(from + 3)),
         length: Millis(nat(row.get(from + 4))),
+        heard: nat(row.get(from + 5)),
     })
 }
 

@@ -7,7 +7,8 @@ use super::wire::{Conn, params};
 use crate::rows::Chance;
 
 /// Every version of the schema; the last one is the present.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_heard.sql")];
 /// The advisory lock under which servers that start at once migrate one after another.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1113683968, 6)";
 /// Whoever waits for a table longer than this gives up, so that nobody queues behind a migration.

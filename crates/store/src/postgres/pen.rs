@@ -21,11 +21,13 @@ pub(super) const COMMIT: &str = "COMMIT";
 const DROP_LEASES: &str =
     "DELETE FROM leases l USING unnest($1::int8[], $2::int8[]) n (tenant, task)
     WHERE l.tenant = n.tenant AND l.task = n.task";
-const LEASES: &str = "INSERT INTO leases (tenant, task, attempt, holder, nonce, expires_at, length)
+const LEASES: &str = "INSERT INTO leases
+        (tenant, task, attempt, holder, nonce, expires_at, length, heard)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[], $5::bytea[], $6::int8[],
-        $7::int8[])
+        $7::int8[], $8::int8[])
     ON CONFLICT (tenant, task) DO UPDATE SET attempt = excluded.attempt, holder = excluded.holder,
-        nonce = excluded.nonce, expires_at = excluded.expires_at, length = excluded.length";
+        nonce = excluded.nonce, expires_at = excluded.expires_at, length = excluded.length,
+        heard = excluded.heard";
 const BRIEFS: &str = "INSERT INTO briefs (tenant, task, project, parent, version, body)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::int8[], $6::bytea[])
     ON CONFLICT (tenant, task) DO UPDATE SET version = excluded.version, body = excluded.body";
@@ -152,7 +154,7 @@ pub(super) fn is_needed(room: &Room) -> bool {
 
 fn leases(flush: &mut Flush, room: &Room) {
     let (mut of_gone, mut gone) = (vec![], vec![]);
-    let mut rows: [Vec<i64>; 5] = Default::default();
+    let mut rows: [Vec<i64>; 6] = Default::default();
     let (mut holders, mut nonces) = (vec![], vec![]);
     for (tenant, ledger) in &room.tenants {
         for (task, kept) in ledger.tasks.iter().filter(|(_, kept)| kept.lease_changed) {
@@ -167,6 +169,7 @@ fn leases(flush: &mut Flush, room: &Room) {
                 i64::from(lease.attempt),
                 lease.expires_at.0,
                 int(lease.length.0),
+                int(lease.heard),
             ];
             rows.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
             holders.push(lease.holder.as_str().to_owned());
@@ -176,9 +179,9 @@ fn leases(flush: &mut Flush, room: &Room) {
     if !gone.is_empty() {
         flush.add(DROP_LEASES, params![of_gone, gone]);
     }
-    let [tenants, tasks, attempts, expiries, lengths] = rows;
+    let [tenants, tasks, attempts, expiries, lengths, heard] = rows;
     if !tasks.is_empty() {
-        let params = params![tenants, tasks, attempts, holders, nonces, expiries, lengths];
+        let params = params![tenants, tasks, attempts, holders, nonces, expiries, lengths, heard];
         flush.add(LEASES, params);
     }
 }

@@ -79,7 +79,7 @@ fn projects(conn: &Connection, books: &mut Books, tenant: usize) -> rusqlite::Re
 fn flows(conn: &Connection, books: &mut Books, tenant: usize) -> rusqlite::Result<()> {
     let key = books.tenants[tenant].key;
     let mut found = conn.prepare(
-        "SELECT f.body, f.head, l.attempt, l.holder, l.nonce, l.expires_at, l.length
+        "SELECT f.body, f.head, l.attempt, l.holder, l.nonce, l.expires_at, l.length, l.heard
          FROM flows f LEFT JOIN leases l ON l.tenant = f.tenant AND l.task = f.task
          WHERE f.tenant = ?1",
     )?;

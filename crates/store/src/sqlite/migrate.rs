@@ -16,7 +16,8 @@ const COPY: &str = "before-version-";
 const COPIES_KEPT: usize = 3;
 
 /// Every version of the schema; the last one is the present.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_heard.sql")];
 
 /// Refuses what is not ours, or too new for us, before anything of it is changed: not even its
 /// log is copied back.

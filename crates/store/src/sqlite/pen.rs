@@ -203,8 +203,8 @@ impl Pen {
 
     pub(super) fn lease(&mut self, tenant: i64, task: TaskId, lease: &Lease) -> Sql<()> {
         self.run(
-            "INSERT INTO leases (tenant, task, attempt, holder, nonce, expires_at, length)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO leases (tenant, task, attempt, holder, nonce, expires_at, length, heard)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 tenant,
                 int(task.0),
@@ -212,15 +212,17 @@ impl Pen {
                 lease.holder.as_str(),
                 lease.nonce.0.to_be_bytes(),
                 lease.expires_at.0,
-                int(lease.length.0)
+                int(lease.length.0),
+                int(lease.heard)
             ],
         )
     }
 
     pub(super) fn renewal(&mut self, tenant: i64, task: TaskId, lease: &Lease) -> Sql<()> {
         self.run(
-            "UPDATE leases SET expires_at = ?3, length = ?4 WHERE tenant = ?1 AND task = ?2",
-            params![tenant, int(task.0), lease.expires_at.0, int(lease.length.0)],
+            "UPDATE leases SET expires_at = ?3, length = ?4, heard = ?5
+             WHERE tenant = ?1 AND task = ?2",
+            params![tenant, int(task.0), lease.expires_at.0, int(lease.length.0), int(lease.heard)],
         )
     }
 
@@ -385,5 +387,6 @@ pub(super) fn lease_of(row: &rusqlite::Row<'_>, from: usize) -> Sql<Option<Lease
         nonce: Nonce(u128::from_be_bytes(nonce)),
         expires_at: Timestamp(row.get(from + 3)?),
         length: Millis(nat(row.get(from + 4)?)),
+        heard: nat(row.get(from + 5)?),
     }))
 }

@@ -16,7 +16,9 @@ use baton_store::read::About;
 use baton_store::{Aim, Error};
 
 use crate::dump::assert_same;
-use crate::words::{block, checkpoint, complete, ready, retitle, solo, stage, text, worker};
+use crate::words::{
+    block, checkpoint, complete, ready, retitle, snapshot, solo, stage, text, worker,
+};
 use crate::world::{Grip, World, as_caller};
 
 const LEASE: Millis = Millis::minutes(5);
@@ -151,6 +153,58 @@ pub async fn renewals_leave_no_entry_and_no_version(world: &World) {
     let longer = Supervisor::Renew { lease: Some(Millis::hours(1)) };
     world.supervisor(&grip, longer).await.expect("bob may ask for more");
     assert_eq!(expiry(world.row(task).await.lease), Some(world.now() + Millis::hours(1)));
+}
+
+pub async fn what_was_heard_is_not_heard_again(world: &World) {
+    let task = world.queued().await;
+    let grip = world.claim(&worker("bob")).await.expect("there is work");
+    let says = |seq| {
+        let word = |says| Command::Supervisor(grip.proof(), says);
+        let commands =
+            vec![word(Supervisor::Heard { seq }), word(Supervisor::Report(Sight::Streaming))];
+        world.ask(Aim::Task(task, commands))
+    };
+    let heard = says(3).await.expect("it is new");
+    assert_eq!(heard.lease.map(|lease| lease.heard), Some(3));
+    let before = world.dump().await;
+    for old in [1, 2, 3] {
+        assert_eq!(says(old).await.err(), Some(Refusal::HeardBefore { heard: 3 }), "{old}");
+    }
+    assert_same(&before, &world.dump().await, "what was heard before");
+    let renewed = world.supervisor(&grip, Supervisor::Renew { lease: None }).await;
+    let lease = renewed.expect("bob holds it").lease.expect("it is held");
+    assert_eq!(lease.heard, 3, "a renewal forgets nothing");
+    says(4).await.expect("it is new");
+    let refused = [
+        Command::Supervisor(grip.proof(), Supervisor::Heard { seq: 9 }),
+        Command::Agent(as_caller(grip.attempt, "eve"), complete()),
+    ];
+    let refused = world.ask(Aim::Task(task, refused.into())).await.err();
+    assert_eq!(refused, Some(Refusal::LeaseLost), "eve does not hold it");
+    says(5).await.expect("what was refused was not heard");
+}
+
+pub async fn a_late_snapshot_joins_history_and_changes_nothing_else(world: &World) {
+    let policy = Policy { lease: Millis::seconds(20), ..Policy::default() };
+    let task = world.make(NewTask { policy, ..ready("short") }).await;
+    let stale = world.claim(&worker("bob")).await.expect("there is work");
+    world.wait(Millis::seconds(20)).await;
+    let fresh = world.claim(&worker("eve")).await.expect("the lease expired");
+    let before = world.row(task).await;
+    let kept = snapshot("what there was");
+    world.supervisor(&stale, kept.clone()).await.expect("a snapshot is welcome late");
+    let row = world.row(task).await;
+    assert_eq!((&row.flow.run, row.lease), (&before.flow.run, before.lease), "eve goes on");
+    let history = world.history(task).await;
+    let late = history.iter().find_map(|past| match past {
+        Past::Checkpoint(kept) => Some((kept.number, kept.attempt)),
+        Past::Attempt(_) | Past::Run(_) => None,
+    });
+    assert_eq!(late, Some((1, stale.attempt)));
+    let by_name = Command::Supervisor(as_caller(stale.attempt, "bob"), kept);
+    let refused = world.ask(Aim::Task(task, vec![by_name])).await.err();
+    assert_eq!(refused, Some(Refusal::LeaseLost), "only a token tells who that was");
+    world.agent(&fresh, complete()).await.expect("eve holds it");
 }
 
 pub async fn a_renewed_lease_lives_on(world: &World) {

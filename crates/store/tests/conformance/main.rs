@@ -119,6 +119,8 @@ macro_rules! conformance {
                     a_stale_holder_is_refused_everywhere
                     a_late_proof_of_death_lifts_the_quarantine
                     renewals_leave_no_entry_and_no_version
+                    what_was_heard_is_not_heard_again
+                    a_late_snapshot_joins_history_and_changes_nothing_else
                     a_renewed_lease_lives_on
                     a_lease_is_as_long_as_it_was_asked_for
                     nobody_loses_a_lease_to_a_silence_of_all_servers

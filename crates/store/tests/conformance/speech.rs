@@ -11,7 +11,7 @@ use baton_domain::task::{Ending, Hold, Impediment};
 use baton_domain::time::Millis;
 
 use crate::script::Script;
-use crate::words::{block, capability, checkpoint, complete, label, line, text};
+use crate::words::{block, capability, checkpoint, complete, label, line, snapshot, text};
 
 impl Script {
     /// What a holder says: mostly something that fits how far its attempt is.
@@ -121,7 +121,7 @@ impl Script {
             Sight::ToolFinished,
             Sight::Progressed,
         ];
-        match self.chance.below(17) {
+        match self.chance.below(19) {
             0..4 => Supervisor::Renew { lease: None },
             4 => Supervisor::Renew { lease: Some(Millis::seconds(self.chance.below(40))) },
             5 | 6 => Supervisor::Report(*self.chance.pick(&sights)),
@@ -133,6 +133,8 @@ impl Script {
             }
             13 => Supervisor::Exceeded(*self.chance.pick(&[Cap::Turns, Cap::Tokens])),
             14 => Supervisor::Probed { met: self.chance.chance(0.5) },
+            15 => Supervisor::Heard { seq: self.chance.below(6) },
+            16 => snapshot("kept"),
             _ => {
                 let until = self.now + Millis::seconds(self.chance.below(20));
                 let until = self.chance.chance(0.4).then_some(until);

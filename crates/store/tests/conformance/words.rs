@@ -1,7 +1,7 @@
 //! Short words for the values that cases are made of.
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, NewTask, Note, Patch, Person};
+use baton_domain::command::{Agent, NewTask, Note, Patch, Person, Supervisor};
 use baton_domain::contract::Submission;
 use baton_domain::ids::{
     Account, Capability, ConcurrencyKey, Label, LineId, PrincipalId, ProjectId, StageName, TenantId,
@@ -108,9 +108,16 @@ pub fn block(why: Why) -> Agent {
 }
 
 pub fn checkpoint(summary: &str) -> Agent {
-    let note =
-        Note { summary: text(summary), cursor: None, evidence: vec![], git: Default::default() };
-    Agent::Checkpoint(Box::new(note))
+    Agent::Checkpoint(Box::new(note(summary)))
+}
+
+/// The same, kept by a supervisor.
+pub fn snapshot(summary: &str) -> Supervisor {
+    Supervisor::Snapshot(Box::new(note(summary)))
+}
+
+fn note(summary: &str) -> Note {
+    Note { summary: text(summary), cursor: None, evidence: vec![], git: Default::default() }
 }
 
 pub fn retitle(title: &str) -> Person {

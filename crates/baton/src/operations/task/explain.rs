@@ -116,6 +116,7 @@ async fn with_words(
 /// The lease as an explanation needs it: who and until when. Its nonce stays in the store.
 fn lease(row: &LeaseRow) -> Lease {
     Lease {
+        heard: 0,
         attempt: row.attempt,
         holder: row.holder.clone(),
         nonce: Nonce(0),

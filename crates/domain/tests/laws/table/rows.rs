@@ -13,8 +13,8 @@ use baton_domain::time::Millis;
 
 use crate::cast::{
     abandon, block, capability, capable, claim, code, complete, fail, hold, lost, message, move_to,
-    note, one_gate, pass, person, principal, progress, proved, reason, release, solo, stopped,
-    text, verdict, wanting, worker,
+    note, one_gate, pass, person, principal, progress, proved, reason, release, snapshot, solo,
+    stopped, text, verdict, wanting, worker,
 };
 
 use super::columns::Column;
@@ -173,6 +173,8 @@ pub fn agents() -> Vec<Row> {
 pub fn supervisors() -> Vec<Row> {
     vec![
         row("renew", |c| supervisor(c, Supervisor::Renew { lease: None })),
+        row("heard", |c| supervisor(c, Supervisor::Heard { seq: 1 })),
+        row("heard before", |c| supervisor(c, Supervisor::Heard { seq: 0 })),
         row("report", |c| supervisor(c, Supervisor::Report(Sight::Streaming))),
         row("spend", |c| supervisor(c, Supervisor::Spend { total_micros: 5 })),
         row("timed out, stream", |c| supervisor(c, Supervisor::TimedOut(Deadline::StreamIdle))),
@@ -190,11 +192,17 @@ pub fn supervisors() -> Vec<Row> {
         }),
         row("probed, met", |c| supervisor(c, Supervisor::Probed { met: true })),
         row("probed, not met", |c| supervisor(c, Supervisor::Probed { met: false })),
+        row("snapshot", |c| supervisor(c, snapshot())),
         row("late: renew", |c| {
             let attempt = c.proof().attempt().saturating_sub(1);
             let nonce = Nonce(u128::from(attempt) + 999);
             let proof = Proof::Token { attempt, nonce };
             Command::Supervisor(proof, Supervisor::Renew { lease: None })
+        }),
+        row("late: snapshot", |c| {
+            let attempt = c.proof().attempt().saturating_sub(1);
+            let proof = Proof::Token { attempt, nonce: Nonce(u128::from(attempt) + 999) };
+            Command::Supervisor(proof, snapshot())
         }),
         later("expired: proof", Millis::hours(25), |c| supervisor(c, proved())),
         row("nobody: spend", |_| {

@@ -1,0 +1,143 @@
+//! What a server says.
+
+use std::collections::BTreeMap;
+
+use baton_domain::ids::{AttemptId, DeploymentId, ProjectId, RunId, StageName};
+use baton_domain::project::WorkedBy;
+use baton_domain::run::Purpose;
+use baton_domain::text::{Code, Line, Message, Reason, Text};
+
+use super::frame::frames;
+use super::parts::{About, Deadlines, Packet, Renewal, Secret, Turn, Verdict};
+use super::{SLOTS_MAX, VARIABLES_MAX};
+use crate::shape::{When, record};
+
+record! {
+    /// How an attempt stands that a worker said it has.
+    pub struct Resume {
+        /// Which one.
+        attempt: AttemptId,
+        /// Every frame up to this number was carried out; what comes after it is to be sent again.
+        applied_seq: u64,
+        /// How long its lease lives from now on without renewal, in milliseconds; none if it has none.
+        lease_ms: Option<u64>,
+        /// It must be stopped, for this reason.
+        stop: Option<Verdict>,
+        /// It holds the run no longer, or never did: stop it, and tell only how it died and what it cost.
+        fenced: Option<Code>,
+    }
+}
+
+frames! {
+    /// What a server says.
+    "server": pub enum Down {
+        /// The answer to a hello.
+        Welcome = "welcome" {
+            /// The protocol that it speaks.
+            protocol: u32,
+            /// The version of the server.
+            server: Text<64>,
+            /// The installation that everything belongs to.
+            deployment: DeploymentId,
+            /// Which life of the store this is; tokens of another are dead.
+            incarnation: u64,
+            /// Send a heartbeat at least this often, in milliseconds.
+            heartbeat_ms: u64,
+            /// How the attempts of the hello stand, in its order.
+            #[at_most(SLOTS_MAX)]
+            resume: Vec<Resume>,
+        }
+
+        /// A run to work on. It uses one credit up.
+        Dispatch = "dispatch" {
+            /// The fence.
+            attempt: AttemptId,
+            /// The run.
+            run: RunId,
+            /// Of which project.
+            project: ProjectId,
+            /// The folder of the project, if it has one.
+            root: Option<Line>,
+            /// In which stage.
+            stage: StageName,
+            /// Who works that stage.
+            worked_by: WorkedBy,
+            /// What the run is held for.
+            purpose: Purpose,
+            /// Whether somebody was here before.
+            turn: Turn,
+            /// How long the lease lives without renewal, in milliseconds.
+            lease_ms: u64,
+            /// How long each phase may take.
+            deadlines: Deadlines,
+            /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
+            token: Secret,
+            /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
+            agent_token: Secret,
+            /// Variables for the agent's environment.
+            #[at_most(VARIABLES_MAX)]
+            env: Option<BTreeMap<String, Line>>,
+            /// What the agent is told: the hand-off of the run.
+            packet: Packet,
+        }
+
+        /// A frame of this number, and all before it, need not be sent again.
+        Ack = "ack" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// Up to this number.
+            seq: u64,
+        }
+
+        /// Leases that a heartbeat renewed.
+        Renewed = "renewed" {
+            /// Which, and for how long.
+            #[at_most(SLOTS_MAX)]
+            leases: Vec<Renewal>,
+        }
+
+        /// The attempt holds the run no longer: stop it, and tell only how it died and what it cost.
+        Fenced = "fenced" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// Why, as a code of a problem.
+            code: Code,
+        }
+
+        /// The answer to a question or to a request for permission.
+        Answer = "answer" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// Which question.
+            id: Text<64>,
+            /// What a person said.
+            text: Message,
+        }
+
+        /// Stop the agent, prove its death, and tell it.
+        Cancel = "cancel" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// What will count then.
+            why: Verdict,
+        }
+
+        /// No more runs are handed out here. Whatever runs goes on.
+        Drain = "drain" {
+            /// When the connection ends.
+            until: Option<When>,
+        }
+
+        /// Something was not carried out. A frame that it names need not be sent again.
+        Trouble = "problem" {
+            /// A stable word.
+            code: Code,
+            /// A sentence.
+            detail: Reason,
+            /// The field that is wrong, if one is.
+            field: Option<Text<128>>,
+            /// The frame that it is about, if it is about one.
+            about: Option<About>,
+        }
+    }
+}

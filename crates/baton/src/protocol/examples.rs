@@ -1,0 +1,189 @@
+//! An example of every frame, with every field that it may have: what people read first, and what
+//! every test of the frames walks over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use baton_domain::deadline::Deadline;
+use baton_domain::ids::AttemptId;
+use baton_domain::policy::Policy;
+use baton_domain::project::WorkedBy;
+use baton_domain::run::{Death, Purpose};
+use baton_domain::text::Text;
+
+use super::{
+    About, Ack, Alive, Answer, Bye, Cancel, Checkpoint, Credit, Deadlines, Dispatch, Down, Drain,
+    Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Packet, Permission, Phase,
+    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Stopped, Trouble, Turn, Up,
+    Usage, VERSION, Verdict, Welcome,
+};
+use crate::shape::When;
+use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
+
+fn named<T: FromStr>(text: &str) -> T {
+    let Ok(value) = text.parse() else { unreachable!("an example is well-formed: {text}") };
+    value
+}
+
+fn said<const MAX: usize>(text: &str) -> Text<MAX> {
+    Text::new("text", text).expect("an example is well-formed")
+}
+
+fn attempt() -> AttemptId {
+    named("A-128.3")
+}
+
+fn at() -> When {
+    named("2026-11-15T09:30:00Z")
+}
+
+fn token(digit: char) -> Secret {
+    Secret::new(format!("batonc_{}", digit.to_string().repeat(24)))
+}
+
+/// One of every frame that a worker may send.
+#[must_use]
+pub fn ups() -> Vec<Up> {
+    let mut all = coming();
+    all.extend(meeting());
+    all.extend(ending());
+    all
+}
+
+fn coming() -> Vec<Up> {
+    let alive = Alive {
+        attempt: attempt(),
+        token: Some(token('7')),
+        last_seq: 41,
+        question: Some(said("q-1")),
+    };
+    vec![
+        Hello {
+            protocol: VERSION,
+            machine: named("build-7"),
+            version: said("0.1.0"),
+            deployment: Some(named("d-4fr0azk29lqb")),
+            capabilities: Some(BTreeSet::from([named("rust")])),
+            slots: 4,
+            accounts: Some(vec![named("provider/main")]),
+            attempts: Some(vec![alive]),
+        }
+        .into(),
+        Credit { n: 3 }.into(),
+        Lifecycle {
+            attempt: attempt(),
+            seq: 1,
+            phase: Phase::TimedOut,
+            deadline: Some(Deadline::StreamIdle),
+            at: Some(at()),
+        }
+        .into(),
+    ]
+}
+
+fn meeting() -> Vec<Up> {
+    let (attempt, git) = (attempt(), BTreeMap::from([(named("head"), said("4f0c9a1"))]));
+    vec![
+        Usage {
+            attempt,
+            seq: 2,
+            total_micros: 1_250_000,
+            input_tokens: Some(90_210),
+            output_tokens: Some(4_120),
+            cached_tokens: Some(71_004),
+        }
+        .into(),
+        Limit {
+            attempt,
+            seq: 3,
+            account: named("provider/main"),
+            hard: true,
+            resets_at: Some(at()),
+        }
+        .into(),
+        Permission { attempt, seq: 4, id: said("p-1"), what: said("run `cargo publish`") }.into(),
+        Question { attempt, seq: 5, id: said("q-1"), text: said("Which of the two?") }.into(),
+        Gate { attempt, seq: 6, line: named("tests"), passed: true, output: Some(digest()) }.into(),
+        Checkpoint { attempt, seq: 7, summary: Some(said("Half of it")), git }.into(),
+    ]
+}
+
+fn digest() -> baton_domain::ids::Digest {
+    baton_domain::ids::Digest::new(&"e3".repeat(32)).expect("64 hex digits are a digest")
+}
+
+fn ending() -> Vec<Up> {
+    let attempt = attempt();
+    vec![
+        Exited { attempt, seq: 8, status: Some(0), signal: Some(9) }.into(),
+        Stopped { attempt, seq: 9, death: Death::PidNamespace, survivor: false }.into(),
+        Lost { attempt, seq: 10, code: said("spawn_failed"), reason: said("no more memory") }
+            .into(),
+        Released { attempt, seq: 11, reason: said("the account is exhausted"), until: Some(at()) }
+            .into(),
+        Probed { attempt, seq: 12, met: true }.into(),
+        Heartbeat { attempts: vec![attempt] }.into(),
+        Bye { reason: Some(said("the machine goes down")) }.into(),
+    ]
+}
+
+/// One of every frame that a server may send.
+#[must_use]
+pub fn downs() -> Vec<Down> {
+    let attempt = attempt();
+    let resume = Resume {
+        attempt,
+        applied_seq: 38,
+        lease_ms: Some(300_000),
+        stop: Some(Verdict::Cancelled),
+        fenced: Some(said("lease_lost")),
+    };
+    let about = About { frame: Some(said("gate")), attempt: Some(attempt), seq: Some(6) };
+    vec![
+        Welcome {
+            protocol: VERSION,
+            server: said("0.1.0"),
+            deployment: named("d-4fr0azk29lqb"),
+            incarnation: 24_378,
+            heartbeat_ms: 20_000,
+            resume: vec![resume],
+        }
+        .into(),
+        dispatch(attempt).into(),
+        Ack { attempt, seq: 41 }.into(),
+        Renewed { leases: vec![Renewal { attempt, lease_ms: 300_000 }] }.into(),
+        Fenced { attempt, code: said("lease_lost") }.into(),
+        Answer { attempt, id: said("q-1"), text: said("The second one") }.into(),
+        Cancel { attempt, why: Verdict::Cancelled }.into(),
+        Drain { until: Some(at()) }.into(),
+        Trouble {
+            code: said("not_yet"),
+            detail: said("gates are not taken in yet"),
+            field: Some(said("line")),
+            about: Some(about),
+        }
+        .into(),
+    ]
+}
+
+fn dispatch(attempt: AttemptId) -> Dispatch {
+    let goal = HandoffItem::new("ada", "asked for").at(at()).quoting("Let readers follow.");
+    let goal = HandoffSection::of(Room::GOAL, vec![goal], 0);
+    let run = named("R-128.2");
+    Dispatch {
+        attempt,
+        run,
+        project: named("shop"),
+        root: Some(said("/srv/shop")),
+        stage: named("coding"),
+        worked_by: WorkedBy::Agent,
+        purpose: Purpose::Work,
+        turn: Turn::Continue,
+        lease_ms: 300_000,
+        deadlines: Deadlines::of(&Policy::default()),
+        token: token('7'),
+        agent_token: token('9'),
+        env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),
+        packet: Packet(HandoffView::of(run, goal.into_iter().collect())),
+    }
+}

@@ -1,0 +1,194 @@
+//! What frames are made of.
+
+use std::fmt;
+
+use baton_domain::deadline::{Deadline, allowed};
+use baton_domain::ids::AttemptId;
+use baton_domain::policy::Policy;
+use baton_domain::text::{CLAIM_TOKEN_PREFIX, Text};
+use serde::{Deserialize, Serialize};
+
+use super::PACKET_TEXT_BYTES_MAX;
+use crate::shape::{Form, Shape, Shaped, record, words};
+use crate::views::HandoffView;
+
+words! {
+    /// How far the agent of an attempt is, or what became of it.
+    pub enum Phase {
+        /// The worker has the dispatch and prepares.
+        Accepted = "accepted",
+        /// The process runs.
+        ProcessStarted = "process_started",
+        /// The prompt is written.
+        PromptWritten = "prompt_written",
+        /// The agent spoke.
+        FirstEvent = "first_event",
+        /// The agent said something visible.
+        FirstVisibleEvent = "first_visible_event",
+        /// The agent goes on speaking; told now and then.
+        Streaming = "streaming",
+        /// A tool began.
+        ToolStarted = "tool_started",
+        /// A tool ended.
+        ToolFinished = "tool_finished",
+        /// The agent was given the answer that it waited for.
+        InputReceived = "input_received",
+        /// A deadline has passed, and the agent is being stopped.
+        TimedOut = "timed_out",
+    }
+
+    /// What a dispatch is for.
+    pub enum Turn {
+        /// To do the work, for the first time in this run.
+        Fresh = "fresh",
+        /// To go on from where others were.
+        Continue = "continue",
+    }
+
+    /// Why an agent has to be stopped: what will count once its death is proved.
+    pub enum Verdict {
+        /// It says that it is done, and nothing is left to check.
+        Completed = "completed",
+        /// It failed, or was failed.
+        Failed = "failed",
+        /// It parked the run.
+        Blocked = "blocked",
+        /// The run is given back.
+        Released = "released",
+        /// It took too long.
+        TimedOut = "timed_out",
+        /// Its lease ran out.
+        Lost = "lost",
+        /// Somebody called it off.
+        Cancelled = "cancelled",
+        /// It ended and said nothing.
+        EndedWithoutResult = "ended_without_result",
+    }
+}
+
+record! {
+    /// An attempt that a worker has, as it says when it comes back.
+    pub struct Alive {
+        /// Which one.
+        attempt: AttemptId,
+        /// The token of its dispatch; without it a late proof of death is not taken in.
+        token: Option<Secret>,
+        /// The last number that the worker gave to a frame of it.
+        last_seq: u64,
+        /// The question that its agent waits on, if it waits on one.
+        question: Option<Text<64>>,
+    }
+
+    /// How long each phase may take, in milliseconds.
+    pub struct Deadlines {
+        /// From the dispatch to a running process.
+        process_start: u64,
+        /// From the process to the prompt being written.
+        prompt_write: u64,
+        /// From the prompt to any event of the agent.
+        first_event: u64,
+        /// From the prompt to an event that a person would see.
+        first_visible_event: u64,
+        /// Between two events while no tool runs.
+        stream_idle: u64,
+        /// While a tool runs.
+        tool_idle: u64,
+        /// While a question is open.
+        user_input: u64,
+        /// From the order to stop until death is proved.
+        cleanup: u64,
+        /// The attempt as a whole.
+        wall_clock: u64,
+    }
+
+    /// A lease that was renewed.
+    pub struct Renewal {
+        /// Whose.
+        attempt: AttemptId,
+        /// How long it lives from now on without renewal, in milliseconds.
+        lease_ms: u64,
+    }
+
+    /// Which frame a problem is about.
+    pub struct About {
+        /// Its word, as far as it could be read.
+        frame: Option<Text<32>>,
+        /// Its attempt.
+        attempt: Option<AttemptId>,
+        /// Its number.
+        seq: Option<u64>,
+    }
+}
+
+impl Deadlines {
+    /// Those that a policy allows.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        let millis = |deadline| allowed(deadline, policy).0;
+        Self {
+            process_start: millis(Deadline::ProcessStart),
+            prompt_write: millis(Deadline::PromptWrite),
+            first_event: millis(Deadline::FirstEvent),
+            first_visible_event: millis(Deadline::FirstVisibleEvent),
+            stream_idle: millis(Deadline::StreamIdle),
+            tool_idle: millis(Deadline::ToolIdle),
+            user_input: millis(Deadline::UserInput),
+            cleanup: millis(Deadline::Cleanup),
+            wall_clock: millis(Deadline::WallClock),
+        }
+    }
+}
+
+/// A claim token on its way. It has no `Display`, and its `Debug` hides it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a token.
+    #[must_use]
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// The token itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{CLAIM_TOKEN_PREFIX}…")
+    }
+}
+
+impl Shaped for Secret {
+    fn shape() -> Shape {
+        let (pattern, example) = ("^batonc_[0-9A-Za-z]+$", "batonc_…");
+        Shape::Text {
+            bytes_max: 128,
+            form: Some(Form { pattern, example, longest: None, usual: None }),
+        }
+    }
+}
+
+/// The hand-off of `run handoff`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Packet(pub HandoffView);
+
+impl Shaped for Packet {
+    /// The same as elsewhere, but for the text, which may be as long as a message allows: an agent
+    /// that writes many short lines must not make its task impossible to hand on.
+    fn shape() -> Shape {
+        let mut shape = HandoffView::shape();
+        if let Shape::Record(record) = &mut shape
+            && let Some(text) = record.fields.iter_mut().find(|field| field.name == "text")
+        {
+            text.shape = Shape::Text { bytes_max: PACKET_TEXT_BYTES_MAX, form: None };
+        }
+        shape
+    }
+}

@@ -1,0 +1,203 @@
+//! Work for a worker: as long as it has room, somebody waits for a run on its behalf.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_domain::Refusal;
+use baton_domain::ids::Account;
+use baton_domain::lane::{Claimant, Wants};
+use baton_domain::run::Mode;
+use baton_domain::task::Priority;
+use baton_domain::text::Line;
+use baton_store::read::LeaseRow;
+use baton_store::{Error, TaskRow};
+use tokio::time::sleep;
+
+use crate::engine::{Claimed, Target, Tokens, Wish};
+use crate::operations::{find_project, packet};
+use crate::problem::Problem;
+use crate::protocol::{Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
+use crate::views::HandoffView;
+
+use super::post::{Mine, Post};
+
+/// How long one wait for work lasts: then the worker's accounts are looked at again.
+const WAIT: Duration = Duration::from_secs(60);
+/// The same while all of them are shut.
+const WAIT_SHUT: Duration = Duration::from_secs(2);
+/// How long to wait after a claim that the store could not carry out.
+const AFTER_TROUBLE: Duration = Duration::from_secs(1);
+
+impl Post {
+    /// Claims for the worker until it goes. Nothing is given up half-way: what was granted is handed
+    /// over or given back.
+    pub(super) async fn claim_for(self: Arc<Self>) {
+        let mut credits = self.credits.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.over() => return,
+                waited = credits.wait_for(|credits| *credits > 0) => if waited.is_err() { return },
+            }
+            match self.next().await {
+                Ok(claimed) => {
+                    self.credits.send_modify(|credits| *credits = credits.saturating_sub(1));
+                    self.hand_over(&claimed).await;
+                }
+                Err(Error::Refused(refusal)) if refusal.may_pass() => {}
+                // Nothing more is handed out here.
+                Err(Error::Stopped(_)) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "no run can be claimed for a worker");
+                    sleep(AFTER_TROUBLE).await;
+                }
+            }
+        }
+    }
+
+    /// The next run for the worker, by the first of its accounts that is open.
+    async fn next(&self) -> Result<Claimed, Error> {
+        let engine = self.relay.engine();
+        let (first, others) = match self.accounts.split_first() {
+            None => (None, &[][..]),
+            Some((first, others)) => (Some(first), others),
+        };
+        let own_bar = |refusal: &Refusal| {
+            matches!(refusal, Refusal::HolderFull { .. } | Refusal::Paused { .. })
+        };
+        let mut wait = WAIT;
+        if !others.is_empty() {
+            for account in self.accounts.iter().map(Some) {
+                match engine.claim(self.wish(account)).await {
+                    Err(Error::Refused(refusal)) if own_bar(&refusal) => {}
+                    Err(Error::Refused(refusal)) if refusal.may_pass() => {
+                        return engine.claim_until(self.wish(account), self.until(WAIT)).await;
+                    }
+                    other => return other,
+                }
+            }
+            wait = WAIT_SHUT;
+        }
+        engine.claim_until(self.wish(first), self.until(wait)).await
+    }
+
+    async fn until(&self, longest: Duration) {
+        tokio::select! {
+            () = self.over() => {}
+            () = sleep(longest) => {}
+        }
+    }
+
+    fn wish(&self, account: Option<&Account>) -> Wish {
+        Wish {
+            tenant: self.caller.tenant.clone(),
+            actor: self.actor.clone(),
+            claimant: Claimant {
+                principal: self.caller.principal.clone(),
+                person: false,
+                mode: Mode::Supervised,
+                capabilities: self.capabilities.clone(),
+                account: account.cloned(),
+                project: None,
+                stage: None,
+                priority_min: Priority::lowest(),
+                wants: Wants::Ready,
+            },
+            target: Target::Next { wait: None },
+            lease: None,
+            request: None,
+        }
+    }
+
+    /// Hands a run over, or gives it back.
+    async fn hand_over(&self, claimed: &Claimed) {
+        let attempt = claimed.attempt;
+        let dispatch = match self.dispatch(claimed).await {
+            Ok(dispatch) => dispatch,
+            Err(problem) => {
+                tracing::warn!(%attempt, detail = problem.detail(), "a run cannot be handed over");
+                return self.give_back(attempt).await;
+            }
+        };
+        let keyring = self.relay.engine().keyring();
+        let pass = keyring.verify(dispatch.token.reveal(), &self.caller.tenant).ok();
+        self.remember(attempt, Mine { pass, ..Mine::default() });
+        if !self.note_unheard(claimed) {
+            return self.give_back(attempt).await;
+        }
+        // Frames of a worker that has gone are dropped with its connection: it comes again without
+        // having heard of this attempt, or its lease ends.
+        if self.mouth.hands.send(dispatch.into()).await.is_err() {
+            self.heard_of(attempt);
+            self.give_back(attempt).await;
+        }
+    }
+
+    /// Notes that a run is on its way; false if nobody is there to get it.
+    fn note_unheard(&self, claimed: &Claimed) -> bool {
+        let mut posts = self.relay.lock();
+        let own = |number: u64| number == self.number && !*self.left.borrow();
+        match posts.get_mut(&self.place) {
+            Some(seated) if own(seated.number) => {
+                seated.unheard.insert(claimed.attempt);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    async fn dispatch(&self, claimed: &Claimed) -> Result<Dispatch, Problem> {
+        let call = self.relay.call(&self.caller, &self.actor);
+        let flow = &claimed.flow;
+        let row = match &claimed.brief {
+            Some(brief) => TaskRow {
+                flow: Arc::clone(flow),
+                brief: brief.clone(),
+                lease: Some(LeaseRow {
+                    attempt: claimed.attempt.number,
+                    holder: self.caller.principal.clone(),
+                    expires_at: claimed.expires_at,
+                }),
+            },
+            None => call.task(flow.id).await?,
+        };
+        let run = flow.run.as_ref().ok_or_else(Problem::not_found)?;
+        let held = run.held().ok_or_else(Problem::not_found)?;
+        let Tokens::Supervised { supervisor, agent } = &claimed.tokens else {
+            return Err(Problem::new("internal", "a worker was given the token of a solo agent"));
+        };
+        let project = find_project(&call, &flow.project).await?.what;
+        let id = baton_domain::ids::RunId { task: flow.id, number: run.number };
+        let fresh = run.tally.tries == 0 && run.previous.is_none();
+        let stage = project.stage(&run.stage);
+        let name = Line::new("project", flow.project.as_str())?;
+        let dispatch = Dispatch {
+            attempt: claimed.attempt,
+            run: id,
+            project: flow.project.clone(),
+            root: project.root.clone(),
+            stage: run.stage.clone(),
+            worked_by: stage.map(|stage| stage.worked_by).unwrap_or_default(),
+            purpose: held.purpose,
+            turn: if fresh { Turn::Fresh } else { Turn::Continue },
+            lease_ms: claimed.lease.0,
+            deadlines: Deadlines::of(&flow.policy),
+            token: Secret::new(supervisor.reveal()),
+            agent_token: Secret::new(agent.reveal()),
+            env: Some([("BATON_PROJECT".to_owned(), name)].into()),
+            packet: Packet(packet(&call, &row, id).await?),
+        };
+        Ok(fitting(dispatch))
+    }
+}
+
+/// The same within the bounds of a message: the text says everything that the sections say.
+fn fitting(dispatch: Dispatch) -> Dispatch {
+    let whole = Down::from(dispatch.clone());
+    if write(&whole).is_ok() {
+        return dispatch;
+    }
+    let Packet(HandoffView { task, run, dropped, text, .. }) = dispatch.packet;
+    let packet = Packet(HandoffView { task, run, sections: vec![], dropped, text });
+    Dispatch { packet, ..dispatch }
+}

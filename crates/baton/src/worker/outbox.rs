@@ -1,0 +1,359 @@
+//! What a worker has told of its attempts and nobody has acknowledged: kept in a file per attempt, so
+//! that neither a cut nor a crash loses a report.
+//!
+//! A file is appended to and never changed, one JSON value in a line. The first line opens it with the
+//! token of the attempt; then come frames and acknowledgements. A line that was torn by a crash is cut
+//! off when the file is opened again. What ends an attempt is on the disk before `tell` answers; the
+//! rest may be lost with the machine, but not with the process.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use baton_domain::ids::AttemptId;
+use baton_domain::text::Text;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Alive, Phase, SLOTS_MAX, Secret, Up, read, write};
+
+/// What the file of an attempt is called.
+const FILE: &str = "outbox";
+/// Frames of one attempt that may wait; a network that is away for a day leaves fewer.
+pub const FRAMES_MAX: usize = 4_096;
+/// The same for frames that end something, which are never refused for want of room.
+const ENDS_MAX: usize = FRAMES_MAX + 64;
+/// The longest file that is read: as many frames as may wait, at their usual length many times over.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// A file that is longer than this is written anew once nothing in it waits.
+const WORN_BYTES: u64 = 1 << 20;
+/// Attempts that are kept at once: those that a hello may name.
+const ATTEMPTS_MAX: usize = SLOTS_MAX;
+
+/// The outboxes of all attempts of a worker.
+#[derive(Debug)]
+pub struct Outboxes {
+    root: PathBuf,
+    boxes: BTreeMap<AttemptId, Outbox>,
+}
+
+/// What one attempt has told and nobody has acknowledged.
+#[derive(Debug)]
+struct Outbox {
+    folder: PathBuf,
+    file: File,
+    bytes: u64,
+    token: Option<Secret>,
+    question: Option<Text<64>>,
+    last_seq: u64,
+    acked: u64,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A frame that waits.
+#[derive(Clone, Debug)]
+struct Waiting {
+    seq: u64,
+    text: String,
+    late: bool,
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// The attempt, as it was when the file was written anew.
+    Open(Open),
+    /// A frame.
+    Told { seq: u64, text: String },
+    /// Every frame up to this number was carried out.
+    Acked { seq: u64 },
+    /// This one will never be.
+    Settled { seq: u64 },
+}
+
+/// What the first line says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Open {
+    attempt: AttemptId,
+    token: Option<Secret>,
+    question: Option<Text<64>>,
+    last_seq: u64,
+}
+
+impl Outboxes {
+    /// Opens what is in this folder: one folder per attempt, named after it.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        make_folder(root)?;
+        let mut boxes = BTreeMap::new();
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(attempt) = name.to_str().and_then(|name| name.parse::<AttemptId>().ok())
+            else {
+                continue;
+            };
+            if !entry.path().join(FILE).exists() {
+                continue;
+            }
+            if boxes.len() >= ATTEMPTS_MAX {
+                return Err(io::Error::other(format!(
+                    "{} holds more than {ATTEMPTS_MAX} attempts",
+                    root.display()
+                )));
+            }
+            boxes.insert(attempt, Outbox::read(&entry.path(), attempt)?);
+        }
+        Ok(Self { root: root.to_owned(), boxes })
+    }
+
+    /// Where an attempt has its files.
+    #[must_use]
+    pub fn folder(&self, attempt: AttemptId) -> PathBuf {
+        self.root.join(attempt.to_string())
+    }
+
+    /// Begins an attempt: from now on it is named in every hello, whatever happens to the process.
+    pub fn begin(&mut self, attempt: AttemptId, token: Secret) -> io::Result<()> {
+        if self.boxes.contains_key(&attempt) {
+            return Ok(());
+        }
+        if self.boxes.len() >= ATTEMPTS_MAX {
+            let why = format!("{ATTEMPTS_MAX} attempts are kept already");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
+        }
+        let folder = self.folder(attempt);
+        make_folder(&folder)?;
+        let open = Open { attempt, token: Some(token), question: None, last_seq: 0 };
+        self.boxes.insert(attempt, Outbox::write_new(&folder, open)?);
+        Ok(())
+    }
+
+    /// Keeps a frame, and answers with its number. One that ends something is on the disk then.
+    pub fn tell(&mut self, frame: Up) -> io::Result<u64> {
+        let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+        let (attempt, _) =
+            frame.concerns().ok_or_else(|| wrong("the frame concerns no attempt"))?;
+        let of = self.boxes.get_mut(&attempt).ok_or_else(|| wrong("the attempt was not begun"))?;
+        of.tell(frame)
+    }
+
+    /// Everything of an attempt up to this number was carried out.
+    pub fn acked(&mut self, attempt: AttemptId, seq: u64) -> io::Result<()> {
+        self.boxes.get_mut(&attempt).map_or(Ok(()), |of| of.acked(attempt, seq))
+    }
+
+    /// This frame will never be carried out.
+    pub fn settled(&mut self, attempt: AttemptId, seq: u64) -> io::Result<()> {
+        self.boxes.get_mut(&attempt).map_or(Ok(()), |of| of.settled(seq))
+    }
+
+    /// The attempt is over at the server: only what may still be told late waits on.
+    pub fn fenced(&mut self, attempt: AttemptId) -> io::Result<()> {
+        let Some(of) = self.boxes.get_mut(&attempt) else { return Ok(()) };
+        let early: Vec<u64> = of.waiting.iter().filter(|it| !it.late).map(|it| it.seq).collect();
+        early.into_iter().try_for_each(|seq| of.settled(seq))
+    }
+
+    /// Forgets an attempt whose every frame is settled; false if something still waits.
+    pub fn forget(&mut self, attempt: AttemptId) -> io::Result<bool> {
+        match self.boxes.get(&attempt) {
+            Some(of) if !of.waiting.is_empty() => return Ok(false),
+            Some(of) => fs::remove_file(of.folder.join(FILE))?,
+            None => return Ok(true),
+        }
+        self.boxes.remove(&attempt);
+        Ok(true)
+    }
+
+    /// The attempts that there are, as a hello names them.
+    #[must_use]
+    pub fn alive(&self) -> Vec<Alive> {
+        let alive = |(attempt, of): (&AttemptId, &Outbox)| Alive {
+            attempt: *attempt,
+            token: of.token.clone(),
+            last_seq: of.last_seq,
+            question: of.question.clone(),
+        };
+        self.boxes.iter().map(alive).collect()
+    }
+
+    /// What waits of every attempt after the number that was sent last, in order; at most so many.
+    #[must_use]
+    pub fn unsent(
+        &self,
+        sent: &BTreeMap<AttemptId, u64>,
+        count_max: usize,
+    ) -> Vec<(AttemptId, u64, String)> {
+        let of_one = |(attempt, of): (&AttemptId, &Outbox)| {
+            let after = sent.get(attempt).copied().unwrap_or(0);
+            let waiting = of.waiting.iter().filter(move |it| it.seq > after);
+            let attempt = *attempt;
+            waiting.map(move |it| (attempt, it.seq, it.text.clone())).collect::<Vec<_>>()
+        };
+        self.boxes.iter().flat_map(of_one).take(count_max).collect()
+    }
+
+    /// How many frames of an attempt wait.
+    #[must_use]
+    pub fn waiting(&self, attempt: AttemptId) -> usize {
+        self.boxes.get(&attempt).map_or(0, |of| of.waiting.len())
+    }
+}
+
+impl Outbox {
+    fn tell(&mut self, frame: Up) -> io::Result<u64> {
+        let ends = frame.is_terminal();
+        let room = if ends { ENDS_MAX } else { FRAMES_MAX };
+        if self.waiting.len() >= room {
+            let why = format!("{FRAMES_MAX} frames of the attempt wait already");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
+        }
+        let seq = self.last_seq + 1;
+        let frame = frame.numbered(seq);
+        let text = write(&frame).map_err(io::Error::other)?;
+        self.append(&Line::Told { seq, text: text.clone() }, ends)?;
+        self.last_seq = seq;
+        self.take_in(seq, text, &frame);
+        Ok(seq)
+    }
+
+    fn take_in(&mut self, seq: u64, text: String, frame: &Up) {
+        match frame {
+            Up::Question(asked) => self.question = Some(asked.id.clone()),
+            Up::Permission(asked) => self.question = Some(asked.id.clone()),
+            Up::Lifecycle(told) if told.phase == Phase::InputReceived => self.question = None,
+            Up::Lifecycle(_)
+            | Up::Hello(_)
+            | Up::Credit(_)
+            | Up::Usage(_)
+            | Up::Limit(_)
+            | Up::Gate(_)
+            | Up::Checkpoint(_)
+            | Up::Exited(_)
+            | Up::Stopped(_)
+            | Up::Lost(_)
+            | Up::Released(_)
+            | Up::Probed(_)
+            | Up::Heartbeat(_)
+            | Up::Bye(_) => {}
+        }
+        let late = matches!(frame, Up::Stopped(_) | Up::Usage(_) | Up::Checkpoint(_));
+        self.waiting.push_back(Waiting { seq, text, late });
+    }
+
+    fn acked(&mut self, attempt: AttemptId, seq: u64) -> io::Result<()> {
+        let seq = seq.min(self.last_seq);
+        if seq <= self.acked && self.waiting.front().is_none_or(|first| first.seq > seq) {
+            return Ok(());
+        }
+        self.append(&Line::Acked { seq }, false)?;
+        self.acked = self.acked.max(seq);
+        self.waiting.retain(|it| it.seq > seq);
+        if self.waiting.is_empty() && self.bytes > WORN_BYTES {
+            let (token, question) = (self.token.clone(), self.question.clone());
+            let open = Open { attempt, token, question, last_seq: self.last_seq };
+            *self = Self::write_new(&self.folder, open)?;
+        }
+        Ok(())
+    }
+
+    fn settled(&mut self, seq: u64) -> io::Result<()> {
+        if !self.waiting.iter().any(|it| it.seq == seq) {
+            return Ok(());
+        }
+        self.append(&Line::Settled { seq }, false)?;
+        self.waiting.retain(|it| it.seq != seq);
+        Ok(())
+    }
+
+    fn append(&mut self, line: &Line, durable: bool) -> io::Result<()> {
+        let bytes = line_of(line)?;
+        if let Err(error) = self.file.write_all(&bytes) {
+            // Half of a line must not be the beginning of the next one.
+            self.file.set_len(self.bytes)?;
+            self.file.seek(SeekFrom::Start(self.bytes))?;
+            return Err(error);
+        }
+        self.bytes += bytes.len() as u64;
+        if durable { self.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Writes a file whose only line opens it, whole or not at all.
+    fn write_new(folder: &Path, open: Open) -> io::Result<Self> {
+        let (path, draft) = (folder.join(FILE), folder.join("outbox.new"));
+        let bytes = line_of(&Line::Open(open.clone()))?;
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, &path)?;
+        File::open(folder)?.sync_all()?;
+        Ok(Self::opened(folder, file, bytes.len() as u64, open))
+    }
+
+    fn opened(folder: &Path, file: File, bytes: u64, open: Open) -> Self {
+        let Open { token, question, last_seq, .. } = open;
+        let (folder, waiting, acked) = (folder.to_owned(), VecDeque::new(), last_seq);
+        Self { folder, file, bytes, token, question, last_seq, acked, waiting }
+    }
+
+    /// Reads a file up to the last whole line, and cuts off the rest.
+    fn read(folder: &Path, attempt: AttemptId) -> io::Result<Self> {
+        let path = folder.join(FILE);
+        let broken = |why: &str| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
+        };
+        let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let mut bytes = vec![];
+        (&file).take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let mut lines = bytes[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let first = lines.next().ok_or_else(|| broken("it does not say whose it is"))?;
+        let Ok(Line::Open(open)) = serde_json::from_slice(first) else {
+            return Err(broken("it does not say whose it is"));
+        };
+        if open.attempt != attempt {
+            return Err(broken("it is of another attempt"));
+        }
+        file.set_len(end as u64)?;
+        file.seek(SeekFrom::End(0))?;
+        let mut read_back = Self::opened(folder, file, end as u64, open);
+        for line in lines {
+            let line = serde_json::from_slice(line).map_err(|_| broken("a line is damaged"))?;
+            read_back.replay(line).map_err(|why| broken(&why))?;
+        }
+        Ok(read_back)
+    }
+
+    fn replay(&mut self, line: Line) -> Result<(), String> {
+        match line {
+            Line::Open(_) => return Err("it is opened twice".to_owned()),
+            Line::Told { seq, text } => {
+                let frame: Up = read(&text).map_err(|error| error.to_string())?;
+                self.last_seq = seq;
+                self.take_in(seq, text, &frame);
+            }
+            Line::Acked { seq } => {
+                self.acked = seq;
+                self.waiting.retain(|it| it.seq > seq);
+            }
+            Line::Settled { seq } => self.waiting.retain(|it| it.seq != seq),
+        }
+        Ok(())
+    }
+}
+
+fn line_of(line: &Line) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(test)]
+mod tests;
