@@ -34,3 +34,4 @@ pub mod surroundings;
 pub mod tokens;
 pub mod views;
 pub mod waiters;
+pub mod worktree;

@@ -108,6 +108,7 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("surroundings", &[]),
+    ("worktree", &[]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -128,6 +129,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "shape",
             "surroundings",
             "tokens",
+            "worktree",
         ],
     ),
     ("main", &["cli", "init", "log", "surroundings"]),
