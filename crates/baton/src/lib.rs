@@ -43,3 +43,4 @@ pub mod views;
 pub mod waiters;
 pub mod websocket;
 pub mod worker;
+pub mod worktree;

@@ -136,6 +136,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("surroundings", &[]),
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
+    ("worktree", &[]),
     ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -158,6 +159,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "shim",
             "surroundings",
             "tokens",
+            "worktree",
         ],
     ),
     ("main", &["cli", "init", "log", "shim", "surroundings"]),
