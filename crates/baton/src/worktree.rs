@@ -112,9 +112,6 @@ pub enum Error {
     /// What should be made is there.
     #[error("{} is there already", .0.display())]
     Exists(PathBuf),
-    /// It changes faster than it can be read.
-    #[error("{} changed all the time while it was read", .0.display())]
-    Restless(PathBuf),
 }
 
 /// A version that is needed.
@@ -132,7 +129,7 @@ impl Error {
         match self {
             Self::NoGit | Self::OldGit { .. } => "install git 2.34 or newer, and put it on PATH",
             Self::Git { .. } | Self::TooMuch { .. } => "baton doctor",
-            Self::TooSlow { .. } | Self::Restless(_) => "try again when the machine is less busy",
+            Self::TooSlow { .. } => "try again when the machine is less busy",
             Self::File { .. } => "look at the rights and the free space of that folder",
             Self::NotARepository(_) => "git init && git add -A && git commit, in that folder",
             Self::Shallow(_) => "git fetch --unshallow, in that folder",

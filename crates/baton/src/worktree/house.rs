@@ -12,6 +12,9 @@ use super::names::{plain, refs_of};
 use super::record::Record;
 use super::{Depot, Error, Git, Key, Oid, State};
 
+/// The file that says which deployment a folder is of.
+const NAME: &str = "deployment";
+
 /// The worktrees of one deployment on this machine.
 #[derive(Clone, Debug)]
 pub struct House {
@@ -45,15 +48,13 @@ impl House {
     /// # Errors
     /// If a folder cannot be read.
     pub fn all(data: &Path, git: &Git) -> Result<Vec<Self>, Error> {
-        let mut houses: Vec<Self> = vec![];
+        let mut houses = vec![];
         for folder in folders(&data.join("worker"))? {
-            let worktrees = folders(&folder.join("worktrees"))?;
-            let records = worktrees.iter().filter_map(|one| Record::read(one).ok().flatten());
-            if let Some(record) = records.into_iter().next() {
-                let house = Self::new(data, &record.deployment, git);
-                // A folder that was copied under another name is nobody's.
-                houses.extend((house.folder == folder).then_some(house));
-            }
+            let Ok(name) = fs::read_to_string(folder.join(NAME)) else { continue };
+            let Ok(deployment) = name.trim().parse() else { continue };
+            let house = Self::new(data, &deployment, git);
+            // A folder that was copied under another name is nobody's.
+            houses.extend((house.folder == folder).then_some(house));
         }
         Ok(houses)
     }
@@ -102,7 +103,13 @@ impl House {
 
     /// Makes a folder of ours, which nobody else may enter.
     pub(super) fn make_folder(&self, folder: &Path) -> Result<(), Error> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(Error::file(folder))
+        let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        make(folder).map_err(Error::file(folder))?;
+        let name = self.folder.join(NAME);
+        if !name.exists() {
+            fs::write(&name, format!("{}\n", self.deployment)).map_err(Error::file(&name))?;
+        }
+        Ok(())
     }
 
     /// A worktree that was made.

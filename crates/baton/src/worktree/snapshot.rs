@@ -151,7 +151,8 @@ impl Kept {
         let mut before = self.base.nothing();
         let mut log = String::new();
         for oid in self.stash.iter().rev() {
-            log.push_str(&format!("{before} {oid} Baton <baton@localhost> 0 +0000\tkept\n"));
+            // Git takes an entry of the very first second for a damaged one.
+            log.push_str(&format!("{before} {oid} Baton <baton@localhost> 1 +0000\tkept\n"));
             before = oid.to_string();
         }
         (!log.is_empty()).then_some(log)
