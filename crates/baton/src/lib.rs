@@ -28,6 +28,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod operation;
 pub mod operations;
+pub mod pieces;
 pub mod problem;
 pub mod protocol;
 pub mod redaction;

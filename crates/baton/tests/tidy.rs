@@ -34,6 +34,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
     ("shape", &[]),
     ("json", &[]),
+    ("pieces", &[]),
     ("protocol", &["json", "shape", "views"]),
     ("websocket", &["protocol"]),
     ("problem", &["shape"]),
@@ -106,6 +107,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "mcp",
             "operation",
             "operations",
+            "pieces",
             "problem",
             "protocol",
             "relay",
@@ -137,7 +139,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
     ("worktree", &[]),
-    ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
+    ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
         &[

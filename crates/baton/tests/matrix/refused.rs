@@ -86,6 +86,7 @@ const KNOWS_NO_KEY: [&str; 3] = ["bulk submit", "run wait", "tenant create"];
 /// Codes that no state here gives: those of requests that cannot be read, of what has tests of its own
 /// below, of the server, its load and its disk, and of bounds that are reached after many steps.
 const ELSEWHERE: &[&str] = &[
+    "damaged",
     "disk_full",
     "forbidden",
     "headers_too_large",

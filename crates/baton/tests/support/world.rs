@@ -15,9 +15,11 @@ use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyId, Kind};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
+use baton_store::blobs::{DirectoryBlobs, FreeSpace, Settings};
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{Bell, Clock, Store};
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Answer, Ask, Caller};
@@ -32,6 +34,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub address: SocketAddr,
     pub key: String,
+    /// Where blobs are; it goes with the world.
+    _place: TempDir,
 }
 
 impl World {
@@ -39,6 +43,17 @@ impl World {
     pub async fn at(
         clock: Arc<ManualClock>,
         limits: Limits,
+        open: impl FnOnce(Arc<dyn Clock>, Bell) -> Arc<dyn Store>,
+    ) -> Self {
+        let ample: FreeSpace = Box::new(|| Ok(u64::MAX));
+        Self::keeping(clock, limits, (Settings::default(), ample), open).await
+    }
+
+    /// The same with room for so many blobs.
+    pub async fn keeping(
+        clock: Arc<ManualClock>,
+        limits: Limits,
+        (settings, free): (Settings, FreeSpace),
         open: impl FnOnce(Arc<dyn Clock>, Bell) -> Arc<dyn Store>,
     ) -> Self {
         let waiters = Waiters::new();
@@ -59,10 +74,13 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it has an address");
         let hosts = Hosts::of(Some(address), &["baton.example".to_owned()]);
-        let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
+        let place = tempfile::tempdir().expect("there is room");
+        let blobs = DirectoryBlobs::open(&place.path().join("blobs"), settings, free);
+        let blobs = Arc::new(blobs.expect("it is new").0);
+        let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), blobs, hosts, limits);
         tokio::spawn(Arc::clone(&server).accept_tcp(listener));
         let key = String::new();
-        let mut world = Self { engine, identity, server, clock, address, key };
+        let mut world = Self { engine, identity, server, clock, address, key, _place: place };
         world.key = world.make_key("ada", Kind::Person, "all").await.1;
         world
     }
