@@ -266,6 +266,7 @@ impl<'a> Pass<'a> {
             tenant: tenant.unwrap_or(0),
             tenant_id: due.tenant.clone(),
             actor: self.clockwork,
+            asked_in: tenant.unwrap_or(0),
             goal: Goal::Task(due.id, Cow::Owned(vec![Command::Time(time)])),
             request: None,
             cause,

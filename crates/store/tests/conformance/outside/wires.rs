@@ -15,7 +15,7 @@ impl World {
     /// A small change under a key of its own.
     async fn small(&self, key: &str) -> Result<Committed, Error> {
         let task = baton_domain::ids::TaskId(1);
-        let request = Request { key: text(key), fingerprint: [1; 32] };
+        let request = Request { key: text(key), fingerprint: [1; 32], asked_in: None };
         let aim = Aim::Task(task, vec![Command::Person(retitle(key))]);
         self.order(caller("ann"), aim, Some(request)).await
     }
