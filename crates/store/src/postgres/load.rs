@@ -73,7 +73,7 @@ const STATE: &str = concat!(
     "SELECT ",
     told!(),
     ", (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
-    current_setting('synchronous_commit')"
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> ''"
 );
 
 /// Tenants and tasks, as two arrays.
@@ -259,7 +259,8 @@ fn read_state(
         return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
     let mut now = shared.time.heard(state)?;
-    room.watched_at = Timestamp(state.get::<_, Option<i64>>(2).unwrap_or(0));
+    room.watched_at = shared.watched_at(state.get(2));
+    room.is_followed = state.get(5);
     room.amnesty = Timestamp(state.get::<_, Option<i64>>(3).unwrap_or(0));
     for row in answers.rows(first.tenants) {
         now = now.max(Timestamp(row.get(1)));
