@@ -36,7 +36,8 @@ const ENTRIES_AT: &str = "SELECT position, task, version, at, actor, payload FRO
 const RECEIPTS: &str = "SELECT position, task, version, at, actor, payload FROM events
     WHERE tenant = $1 AND task = $2 AND version < $3 AND position($4::bytea IN payload) > 0
     ORDER BY version DESC LIMIT $5";
-const ASKED: &str = "SELECT fingerprint FROM requests
+const ASKED: &str = "SELECT fingerprint, current_setting('synchronous_standby_names') <> ''
+    FROM requests
     WHERE tenant = $1 AND principal = $2 AND key = $3";
 
 /// Entries with the mark of a line that are fetched at once; the first of them is the right one, as far
@@ -234,13 +235,14 @@ pub(super) async fn receipt(
     Ok(Told { what: None, as_of: reading.head })
 }
 
-/// What a request under this key was for.
+/// What a request under this key was for, and whether commits wait for a standby.
 pub(super) async fn asked_before(
     reading: &mut Reading<'_>,
     principal: &PrincipalId,
     key: &str,
-) -> Result<Option<[u8; 32]>, Error> {
+) -> Result<Option<([u8; 32], bool)>, Error> {
     let wanted = params![reading.tenant, principal.as_str().to_owned(), key.to_owned()];
     let rows = reading.query(ASKED, wanted).await?;
-    rows.first().map(|row| hash(row.get(0))).transpose().map_err(Trouble::read)
+    let found = rows.first().map(|row| Ok((hash(row.get(0))?, row.get(1))));
+    found.transpose().map_err(Trouble::read)
 }

@@ -14,7 +14,7 @@ use ed25519_dalek::SigningKey;
 use tokio::sync::{Mutex, oneshot};
 
 use super::reads::Reading;
-use super::{PostgresStore, audit, keys, lists, reads, runs};
+use super::{PostgresStore, audit, keys, lists, reads, runs, standby};
 use crate::chain::Audit;
 use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
@@ -203,7 +203,15 @@ impl Store for PostgresStore {
         principal: &'a PrincipalId,
         key: &'a str,
     ) -> Answer<'a, Option<[u8; 32]>> {
-        for_tenant!(self, tenant, reading, reads::asked_before(reading, principal, key))
+        Box::pin(async move {
+            let mut moment = self.shared.read_for(tenant).await?;
+            let read = reads::asked_before(&mut moment, principal, key).await;
+            let found = end(moment, read).await?;
+            if let Some((_, true)) = found {
+                standby::confirm(&self.shared).await?;
+            }
+            Ok(found.map(|(fingerprint, _)| fingerprint))
+        })
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

@@ -231,6 +231,7 @@ macro_rules! conformance {
                     tenants_come_in_pages_by_their_names
                     a_use_leaves_no_entry_and_never_goes_back
                     a_repeated_creation_is_carried_out_once
+                    a_request_for_another_tenant_is_known_where_it_was_asked
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
                 crowds:
