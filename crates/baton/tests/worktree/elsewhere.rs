@@ -23,13 +23,13 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
         depot.bundle(&snapshot.name, std::slice::from_ref(&base), &added).expect("a bundle");
     assert!(bytes < 4_096, "{bytes} bytes for three small changes");
     let (tenant, name) = (tenant(), name());
-    let refused = there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit);
+    let refused = there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit);
     assert!(matches!(refused, Err(Error::MissingBase(_))), "{refused:?}");
     let refused = there.house.take_base(&tenant, &name, &whole, &snapshot.commit);
     assert!(matches!(refused, Err(Error::OtherBundle(_))), "{refused:?}");
     there.house.take_base(&tenant, &name, &whole, &base).expect("it can be taken in");
-    there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit).expect("it, too");
-    there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit).expect("and again");
+    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("it, too");
+    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("and again");
 
     let plan = Plan {
         key: key(2),
@@ -48,7 +48,7 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
     let depot = second.worktree.depot().expect("it is there");
     let back = there.folder.join("back.bundle");
     depot.bundle(&next.name, &[snapshot.commit], &back).expect("a bundle");
-    here.house.take_snapshot(&tenant, &name, &back, &next.commit).expect("it comes back");
+    here.house.take_snapshot(&key(2), &name, &back, &next.commit).expect("it comes back");
 }
 
 #[test]

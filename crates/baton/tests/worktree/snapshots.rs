@@ -92,7 +92,7 @@ fn committed_stashed_staged_and_untracked_work_comes_back() {
         assert_eq!(sh(&again, question), sh(&tree, question), "{question}");
     }
     let status = sh(&again, "git status --porcelain");
-    assert_eq!(status, " M b.txt\n D src/a.txt\n?? built/\n?? \"un tracked\"");
+    assert_eq!(status, " M b.txt\nA  built/forced\n D src/a.txt\n?? \"un tracked\"");
     // Nothing has changed on the way, so there is nothing new to keep.
     let same = second.worktree.snapshot(2).expect("it can be kept");
     assert_eq!(same.snapshot().tree, first.worktree.fingerprint().expect("it can be read"));
