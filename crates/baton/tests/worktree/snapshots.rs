@@ -286,3 +286,43 @@ fn whatever_was_done_to_a_worktree_it_comes_back_exactly() {
     assert_eq!(listed.len(), usize::try_from(count).expect("a few") + 1);
     assert!(world.house.last_snapshot(&tenant(), at.worktree.key().task, None).is_ok());
 }
+
+#[test]
+fn whatever_an_agent_swaps_while_it_is_read_nothing_outside_is_ever_kept() {
+    let world = World::new();
+    let prepared = world.prepare(&world.project());
+    let tree = prepared.worktree.path();
+    let outside = world.folder.join("outside");
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(outside.join("f"), "not yours").expect("a file");
+    let secret = sh(&outside, "git hash-object f");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (own, aside) = (tree.join("swap"), tree.join("aside"));
+            for count in 0_u64.. {
+                if over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                // A folder, then a link that leads out of the same name, then a file that is a link.
+                drop(fs::create_dir(&own));
+                drop(fs::write(own.join("f"), count.to_string()));
+                drop(fs::rename(&own, &aside));
+                drop(std::os::unix::fs::symlink(&outside, &own));
+                drop(fs::remove_file(&own));
+                drop(fs::remove_file(aside.join("f")));
+                drop(std::os::unix::fs::symlink(outside.join("f"), aside.join("f")));
+                drop(fs::remove_dir_all(&aside));
+            }
+        });
+        for attempt in 1..=u32::try_from(rounds(12)).expect("a few") {
+            prepared.worktree.snapshot(attempt).expect("it can be kept all the time");
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let depot = prepared.worktree.depot().expect("it is there");
+    let folder = depot.objects().parent().expect("a folder").to_path_buf();
+    let found =
+        sh(&folder, &format!("git cat-file -e {secret} 2>/dev/null && echo found || echo none"));
+    assert_eq!(found, "none");
+}
