@@ -43,7 +43,7 @@ pub use include::Included;
 pub use keep::{Fate, Listed, Pruned, Restored};
 pub use names::Key;
 pub use oid::Oid;
-pub use ports::{PORTS_FIRST, PORTS_PER_SLOT, SLOTS_MAX, ports};
+pub use ports::{PORTS_FIRST, PORTS_PER_SLOT, Ports, SLOTS_MAX};
 pub use record::State;
 pub use repository::Repository;
 pub use scan::{Left, LeftOut};
@@ -103,6 +103,9 @@ pub enum Error {
     /// A command of the project failed while the worktree was made.
     #[error("setup command `{command}` failed ({}): {tail}", code.map_or("killed".to_owned(), |code| code.to_string()))]
     Setup { command: String, code: Option<i32>, tail: String },
+    /// More commands than are run.
+    #[error("{0} setup commands are too many: at most {max}", max = create::SETUP_MAX)]
+    TooManyCommands(usize),
     /// A branch is not where it was believed to be.
     #[error("{branch} is at {}, not at {}", shown(found), shown(expected))]
     BranchMoved { branch: String, expected: Option<Oid>, found: Option<Oid> },
@@ -141,6 +144,7 @@ impl Error {
             Self::WorkspaceChanged(_) => "take the next generation from the last snapshot",
             Self::NoWorktree(_) | Self::NoSnapshot(_) => "baton worktree list",
             Self::Setup { .. } => "put the command right in baton.toml, or what it needs",
+            Self::TooManyCommands(_) => "put them into a script, and name that in baton.toml",
             Self::BranchMoved { .. } => "look at what moved it, then begin from where it is now",
             Self::CheckedOut { .. } => "git switch --detach, in that checkout",
             Self::Exists(_) => "name a folder that is not there yet",

@@ -158,6 +158,7 @@ fn refused(error: Error) -> Failure {
         | Error::Quarantined { .. }
         | Error::WorkspaceChanged(_)
         | Error::Setup { .. }
+        | Error::TooManyCommands(_)
         | Error::BranchMoved { .. }
         | Error::CheckedOut { .. } => "internal",
     };

@@ -144,7 +144,12 @@ impl Root {
     }
 
     /// The same, part by part.
-    fn step_by_step(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    pub(super) fn step_by_step(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<OwnedFd> {
         let device = fstat(&self.0)?.st_dev;
         let between = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at = self.0.try_clone()?;

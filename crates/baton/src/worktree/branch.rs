@@ -80,7 +80,7 @@ impl Repository {
                 both.push(oid.clone());
             }
         }
-        let pack = depot.packed(None, &[commit.clone()], &both)?;
+        let pack = depot.packed(None, std::slice::from_ref(commit), &both)?;
         depot.unpack(pack, &objects)?;
         let call = depot.call("rev-list").env("GIT_OBJECT_DIRECTORY", &objects).long();
         let call = call.args(["--objects", "--quiet", commit.as_str(), "--not"]);

@@ -7,8 +7,8 @@ use std::path::Path;
 use baton_domain::ids::{ProjectId, TenantId};
 
 use super::depot::PACK_BYTES_MAX;
-use super::names::refs;
-use super::{Depot, Error, House, Oid};
+use super::names::{refs, refs_of};
+use super::{Depot, Error, House, Key, Oid};
 
 /// Bytes of what stands before the pack: a few names, and what the bundle builds on.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -37,21 +37,23 @@ impl House {
         bundle: &Path,
         base: &Oid,
     ) -> Result<(), Error> {
-        self.receive(tenant, project, bundle, base, &format!("bases/{base}"))
+        let name = format!("{}bases/{base}", refs(self.deployment()));
+        self.receive(tenant, project, bundle, base, &name)
     }
 
-    /// Takes in a snapshot that was made elsewhere, under the name that it has there.
+    /// Takes in a snapshot that was made elsewhere, for the generation that begins from it.
     ///
     /// # Errors
     /// If the bundle is not what it is said to be, or builds on what is not here.
     pub fn take_snapshot(
         &self,
-        tenant: &TenantId,
+        key: &Key,
         project: &ProjectId,
         bundle: &Path,
         commit: &Oid,
     ) -> Result<(), Error> {
-        self.receive(tenant, project, bundle, commit, &format!("taken/{commit}"))
+        let name = format!("{}taken/{}", refs_of(self.deployment(), &key.whose()), key.generation);
+        self.receive(&key.tenant, project, bundle, commit, &name)
     }
 
     fn receive(
@@ -67,14 +69,9 @@ impl House {
         if !head.holds.contains(commit) {
             return Err(Error::OtherBundle(commit.clone()));
         }
-        let mut missing = vec![];
-        for oid in &head.needs {
-            if !depot.has(oid)? {
-                missing.push(oid.to_string());
-            }
-        }
-        if !missing.is_empty() {
-            return Err(Error::MissingBase(missing.join(", ")));
+        let missing = depot.missing(&head.needs)?;
+        if let Some(first) = missing.first() {
+            return Err(Error::MissingBase(first.to_string()));
         }
         depot.call("bundle").arg("unbundle").arg(bundle).long().run()?;
         if !depot.has(commit)? {
@@ -83,7 +80,7 @@ impl House {
         // A pack can be whole in itself and still miss what it builds on.
         let call = depot.call("rev-list").args(["--objects", "--quiet", commit.as_str(), "--not"]);
         call.args(head.needs.iter().map(Oid::as_str)).long().run()?;
-        depot.pin(&format!("{}{name}", refs(self.deployment())), commit)
+        depot.pin(name, commit)
     }
 }
 

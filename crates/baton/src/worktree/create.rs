@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::beneath::Root;
 use super::house::hold;
-use super::include::include;
+use super::include::{exclude_from, include};
 use super::record::{Record, clear};
 use super::snapshot::Kept;
 use super::stats::Stats;
@@ -18,8 +18,8 @@ use super::{Depot, Error, Held, House, Included, Key, Oid, Repository, State, Wo
 
 /// Characters of what a command said that are recorded: its last words.
 const TAIL_CHARS_MAX: usize = 4_000;
-/// Commands that are recorded; a project that needs more has a script.
-const SETUP_MAX: usize = 32;
+/// Commands that are run; a project that needs more has a script.
+pub(super) const SETUP_MAX: usize = 32;
 /// Bytes of the list of what is ignored that is taken along.
 const EXCLUDE_BYTES_MAX: u64 = 64 << 10;
 
@@ -121,6 +121,9 @@ impl House {
         setup: &mut Setup<'_>,
         done: &mut dyn FnMut(Step),
     ) -> Result<Prepared, Error> {
+        if plan.setup.len() > SETUP_MAX {
+            return Err(Error::TooManyCommands(plan.setup.len()));
+        }
         let folder = self.folder_of(&plan.key);
         self.make_folder(&folder)?;
         let held = hold(&folder)?;
@@ -184,15 +187,15 @@ impl House {
         Stats::seed(&depot, &kept.files, &root, folder)?;
         done(Step::Counted);
         link(plan, &depot, &kept, &tree)?;
+        if let Source::Repository(own) = plan.source {
+            ignored(own, folder, &tree)?;
+        }
         done(Step::Linked);
-        index(&depot, &kept, &tree)?;
+        index(&depot, &kept, &tree, folder)?;
         done(Step::Indexed);
 
         let included = match plan.source {
-            Source::Repository(own) => {
-                ignored(own, folder, &tree)?;
-                include(own, &depot, &plan.base, folder, &root)?
-            }
+            Source::Repository(own) => include(own, &depot, &plan.base, folder, &root)?,
             Source::Bundles => Included::default(),
         };
         done(Step::Included);
@@ -269,12 +272,21 @@ fn settings(plan: &Plan<'_>) -> String {
     )
 }
 
-/// The agent's index: what is committed, so that what is not shows as a change.
-pub(super) fn index(depot: &Depot, kept: &Kept, tree: &Path) -> Result<(), Error> {
+/// The agent's index: what is committed, so that what is not shows as a change. What is ignored and was kept
+/// all the same had been added, and is added again.
+pub(super) fn index(depot: &Depot, kept: &Kept, tree: &Path, folder: &Path) -> Result<(), Error> {
     let own = tree.join(".git/index");
     remove(&own)?;
     let call = depot.call("read-tree").tree(tree).index(&own).long();
     call.args(["--reset", kept.head().as_str()]).run()?;
+    let call = depot.call("ls-files").tree(tree).index(&own).long();
+    let call = call.args(["-z", "--others", "--ignored", "--exclude-standard"]);
+    let exclude = folder.join("exclude");
+    let added = call.args(exclude.is_file().then(|| exclude_from(&exclude))).run()?;
+    if !added.is_empty() {
+        let call = depot.call("update-index").tree(tree).index(&own).long();
+        call.args(["--add", "-z", "--stdin"]).reads(added).run()?;
+    }
     // It answers by failing that some files differ.
     depot.call("update-index").tree(tree).index(&own).long().args(["-q", "--refresh"]).ends()?;
     Ok(())
@@ -295,7 +307,7 @@ fn ignored(own: &Repository, folder: &Path, tree: &Path) -> Result<(), Error> {
 /// Runs the commands of the project, one after the other, and writes down what became of them.
 fn set_up(plan: &Plan<'_>, worktree: &mut Worktree, setup: &mut Setup<'_>) -> Result<(), Error> {
     let tree = worktree.path();
-    for command in plan.setup.iter().take(SETUP_MAX) {
+    for command in plan.setup {
         let mut ran = setup(command, &tree).map_err(Error::file(&tree))?;
         ran.tail = last(&ran.tail);
         worktree.record.setup.push(ran.clone());

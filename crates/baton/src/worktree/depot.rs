@@ -78,8 +78,28 @@ impl Depot {
 
     /// Whether this is a commit that is here.
     pub(super) fn has(&self, commit: &Oid) -> Result<bool, Error> {
-        let ended = self.call("cat-file").arg("-e").arg(format!("{commit}^{{commit}}")).ends()?;
-        Ok(ended.code == Some(0))
+        Ok(self.missing(std::slice::from_ref(commit))?.is_empty())
+    }
+
+    /// Which of these are no commits that are here.
+    pub(super) fn missing(&self, commits: &[Oid]) -> Result<Vec<Oid>, Error> {
+        let lines: String = commits.iter().map(|oid| format!("{oid}\n")).collect();
+        let call = self.call("cat-file").arg("--batch-check=%(objecttype)");
+        let said = call.reads(lines.into_bytes()).run()?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let both = commits.iter().zip(said.lines());
+        Ok(both.filter(|(_, kind)| *kind != "commit").map(|(oid, _)| oid.clone()).collect())
+    }
+
+    /// Packs what lies about. While somebody borrows from it, nothing goes, also if no ref holds it: what
+    /// an agent adds is not written again where we have it already.
+    pub(super) fn tidy(&self, borrowed: bool) -> Result<(), Error> {
+        let call = match borrowed {
+            true => self.call("repack").args(["-d", "-l", "-q"]),
+            false => self.call("gc").args(["--quiet", "--prune=2.weeks.ago"]),
+        };
+        call.long().run()?;
+        Ok(())
     }
 
     /// Takes commits in from other objects, with everything that they need and that is not here.

@@ -33,7 +33,14 @@ pub struct Worktree {
 
 /// The right to work in a worktree, until it is dropped or the process ends.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
+pub struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A process that is just being started by another thread may still have the file open.
+        flock(&self.0, FlockOperation::Unlock).unwrap_or_default();
+    }
+}
 
 impl House {
     /// The place of a deployment in a data folder. Nothing is made yet.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_domain::ids::{TaskId, TenantId};
 
-use super::create::{fill, index, link};
+use super::create::{fill, index, link, remove};
 use super::house::folders;
 use super::names::{of_task, refs_of};
 use super::record::{Record, clear};
@@ -99,7 +99,7 @@ impl House {
     }
 
     /// Brings a snapshot back into a folder that is not there yet; no worktree is touched. The folder is a
-    /// repository of its own, which borrows from the depot.
+    /// repository of its own, with the whole history.
     ///
     /// # Errors
     /// If there is no such snapshot, or if the folder is there.
@@ -130,7 +130,12 @@ impl House {
         let scratch = tempfile::tempdir().map_err(Error::file(&to))?;
         fill(&depot, &kept.files, &to, scratch.path())?;
         link(&plan, &depot, &kept, &to)?;
-        index(&depot, &kept, &to)?;
+        index(&depot, &kept, &to, scratch.path())?;
+        // It is its user's now, and must not miss anything when the depot is cleared away.
+        let objects = to.join(".git/objects");
+        // What can be borrowed is not written, so the borrowing ends first.
+        remove(&objects.join("info/alternates"))?;
+        depot.unpack(depot.packed(None, std::slice::from_ref(&commit), &[])?, &objects)?;
         Ok(Restored { name, commit, to })
     }
 
@@ -155,7 +160,21 @@ impl House {
             let fate = worktree.prune(task.is_some(), yes)?;
             pruned.push(Pruned { key, path, fate });
         }
+        if pruned.iter().any(|one| yes && matches!(one.fate, Fate::Gone(_))) {
+            self.tidy()?;
+        }
         Ok(pruned)
+    }
+
+    /// Packs the repositories of all projects.
+    fn tidy(&self) -> Result<(), Error> {
+        let borrowers = self.all_worktrees()?;
+        for depot in self.depots()? {
+            let borrows =
+                |one: &Worktree| one.depot().is_ok_and(|own| own.objects() == depot.objects());
+            depot.tidy(borrowers.iter().any(borrows))?;
+        }
+        Ok(())
     }
 }
 

@@ -9,17 +9,25 @@ pub const PORTS_PER_SLOT: u16 = 20;
 /// How many slots there are ports for: those that end before 32768, where Linux begins to hand out.
 pub const SLOTS_MAX: u16 = 500;
 
-/// The ports of a slot, counted from 0, and the variables that tell an agent of them; none beyond the last.
-#[must_use]
-pub fn ports(slot: u16) -> Option<(Range<u16>, [(&'static str, String); 3])> {
-    if slot >= SLOTS_MAX {
-        return None;
+/// The ports of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports(pub Range<u16>);
+
+impl Ports {
+    /// Those of a slot, counted from 0; none beyond the last.
+    #[must_use]
+    pub fn of(slot: u16) -> Option<Self> {
+        let first = slot.checked_mul(PORTS_PER_SLOT)?.checked_add(PORTS_FIRST)?;
+        (slot < SLOTS_MAX).then_some(Self(first..first + PORTS_PER_SLOT))
     }
-    let first = PORTS_FIRST + slot * PORTS_PER_SLOT;
-    let told = [
-        ("PORT", first.to_string()),
-        ("BATON_PORT", first.to_string()),
-        ("BATON_PORT_COUNT", PORTS_PER_SLOT.to_string()),
-    ];
-    Some((first..first + PORTS_PER_SLOT, told))
+
+    /// The variables that tell an agent of them.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, String); 3] {
+        [
+            ("PORT", self.0.start.to_string()),
+            ("BATON_PORT", self.0.start.to_string()),
+            ("BATON_PORT_COUNT", self.0.len().to_string()),
+        ]
+    }
 }

@@ -78,12 +78,7 @@ impl Tips {
         known: &[Oid],
         scratch: &Path,
     ) -> Result<usize, Error> {
-        let mut missing = vec![];
-        for oid in self.all() {
-            if !depot.has(&oid)? && !missing.contains(&oid) {
-                missing.push(oid);
-            }
-        }
+        let missing = depot.missing(&self.all())?;
         if !missing.is_empty() {
             let gathered = gather(tree, scratch)?;
             // One that is broken must not take the others with it; the head is tried first.
@@ -93,12 +88,7 @@ impl Tips {
                 }
             }
         }
-        let mut lost = vec![];
-        for oid in missing {
-            if !depot.has(&oid)? {
-                lost.push(oid);
-            }
-        }
+        let lost = if missing.is_empty() { missing } else { depot.missing(&missing)? };
         if self.at().is_some_and(|oid| lost.contains(oid)) {
             self.head = Head::Unreadable;
         }
@@ -107,10 +97,16 @@ impl Tips {
         Ok(lost.len())
     }
 
+    /// Every commit that is named, once; the head first.
     fn all(&self) -> Vec<Oid> {
-        let head = self.at().cloned().into_iter();
-        let branches = self.branches.iter().map(|(_, oid)| oid.clone());
-        head.chain(branches).chain(self.stash.iter().cloned()).collect()
+        let branches = self.branches.iter().map(|(_, oid)| oid);
+        let mut all = vec![];
+        for oid in self.at().into_iter().chain(branches).chain(&self.stash) {
+            if !all.contains(oid) {
+                all.push(oid.clone());
+            }
+        }
+        all
     }
 }
 

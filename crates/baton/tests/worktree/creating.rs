@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use baton::worktree::{Error, STEPS, Source, State, ports};
+use baton::worktree::{Error, Ports, STEPS, Source, State};
 use baton_testkit::child::{self, Child};
 
 use super::world::{World, everything, key, name, no_setup, plan, sh, shell_setup};
@@ -183,7 +183,8 @@ fn a_quarantined_worktree_is_given_to_nobody_and_the_next_generation_is() {
 fn blocks_of_ports_never_meet() {
     let mut before = 0;
     let mut slot = 0;
-    while let Some((block, told)) = ports(slot) {
+    while let Some(ports) = Ports::of(slot) {
+        let (told, block) = (ports.variables(), ports.0);
         assert!(before <= block.start && block.start < block.end && block.end <= 32_768);
         assert_eq!(told[0], ("PORT", block.start.to_string()));
         before = block.end;

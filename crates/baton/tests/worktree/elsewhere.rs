@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use baton::worktree::{Error, Plan, Source};
+use baton::worktree::{Error, Plan, Repository, Source};
 
 use super::world::{World, everything, kept, key, name, no_setup, plan, sh, tenant};
 
@@ -23,13 +23,13 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
         depot.bundle(&snapshot.name, std::slice::from_ref(&base), &added).expect("a bundle");
     assert!(bytes < 4_096, "{bytes} bytes for three small changes");
     let (tenant, name) = (tenant(), name());
-    let refused = there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit);
+    let refused = there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit);
     assert!(matches!(refused, Err(Error::MissingBase(_))), "{refused:?}");
     let refused = there.house.take_base(&tenant, &name, &whole, &snapshot.commit);
     assert!(matches!(refused, Err(Error::OtherBundle(_))), "{refused:?}");
     there.house.take_base(&tenant, &name, &whole, &base).expect("it can be taken in");
-    there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit).expect("it, too");
-    there.house.take_snapshot(&tenant, &name, &added, &snapshot.commit).expect("and again");
+    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("it, too");
+    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("and again");
 
     let plan = Plan {
         key: key(2),
@@ -48,7 +48,7 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
     let depot = second.worktree.depot().expect("it is there");
     let back = there.folder.join("back.bundle");
     depot.bundle(&next.name, &[snapshot.commit], &back).expect("a bundle");
-    here.house.take_snapshot(&tenant, &name, &back, &next.commit).expect("it comes back");
+    here.house.take_snapshot(&key(2), &name, &back, &next.commit).expect("it comes back");
 }
 
 #[test]
@@ -75,4 +75,30 @@ fn a_bundle_that_was_cut_or_changed_is_refused_and_leaves_nothing() {
     assert_eq!(sh(&folder, "git for-each-ref && git count-objects"), "0 objects, 0 kilobytes");
     fs::write(&file, &whole).expect("a file");
     there.house.take_base(&tenant(), &name(), &file, &base).expect("whole it can be taken in");
+}
+
+#[test]
+fn a_repository_with_longer_names_for_objects_is_a_repository_like_any_other() {
+    let (here, there) = (World::new(), World::new());
+    let root = here.folder.join("long");
+    fs::create_dir(&root).expect("a folder");
+    sh(
+        &root,
+        "git init -q --object-format=sha256 && echo a > a && git add -A && git commit -q -m a",
+    );
+    let project = Repository::at(&here.git, &root).expect("it is a repository");
+    let first = here.prepare(&project);
+    let tree = first.worktree.path();
+    sh(&tree, "echo b > b && git add -A && git commit -q -m b && echo c > c");
+    let snapshot = kept(&first.worktree, 1);
+    assert_eq!(snapshot.commit.as_str().len(), 64);
+    let depot = first.worktree.depot().expect("it is there");
+    let file = here.folder.join("whole.bundle");
+    depot.bundle(&snapshot.name, &[], &file).expect("a bundle");
+    let (commit, name) = (snapshot.commit, name());
+    there.house.take_snapshot(&key(1), &name, &file, &commit).expect("it can be taken in");
+    let plan = Plan { from: Some(commit), ..plan(&name, Source::Bundles, snapshot.base) };
+    let second = there.house.prepare(&plan, &mut no_setup).expect("it can be made");
+    assert_eq!(everything(&second.worktree.path()), everything(&tree));
+    assert_eq!(sh(&second.worktree.path(), "git status --porcelain"), "?? c");
 }

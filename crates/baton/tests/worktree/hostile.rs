@@ -162,7 +162,7 @@ fn nothing_that_a_repository_brings_along_is_run() {
     let depot = prepared.worktree.depot().expect("it is there");
     let bundle = world.folder.join("work.bundle");
     depot.bundle(&snapshot.name, std::slice::from_ref(&base), &bundle).expect("a bundle");
-    world.house.take_snapshot(&tenant(), &name, &bundle, &snapshot.commit).expect("it comes back");
+    world.house.take_snapshot(&key(2), &name, &bundle, &snapshot.commit).expect("it comes back");
     let second = Plan { key: key(2), from: Some(snapshot.commit.clone()), ..first };
     world.house.prepare(&second, &mut no_setup).expect("it can be made");
     let branch = task_branch(&deployment(DEPLOYMENT), &tenant(), TaskId(1));

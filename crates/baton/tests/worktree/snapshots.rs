@@ -92,7 +92,7 @@ fn committed_stashed_staged_and_untracked_work_comes_back() {
         assert_eq!(sh(&again, question), sh(&tree, question), "{question}");
     }
     let status = sh(&again, "git status --porcelain");
-    assert_eq!(status, " M b.txt\n D src/a.txt\n?? built/\n?? \"un tracked\"");
+    assert_eq!(status, " M b.txt\nA  built/forced\n D src/a.txt\n?? \"un tracked\"");
     // Nothing has changed on the way, so there is nothing new to keep.
     let same = second.worktree.snapshot(2).expect("it can be kept");
     assert_eq!(same.snapshot().tree, first.worktree.fingerprint().expect("it can be read"));
@@ -285,4 +285,44 @@ fn whatever_was_done_to_a_worktree_it_comes_back_exactly() {
     let listed = world.house.list().expect("it can be read");
     assert_eq!(listed.len(), usize::try_from(count).expect("a few") + 1);
     assert!(world.house.last_snapshot(&tenant(), at.worktree.key().task, None).is_ok());
+}
+
+#[test]
+fn whatever_an_agent_swaps_while_it_is_read_nothing_outside_is_ever_kept() {
+    let world = World::new();
+    let prepared = world.prepare(&world.project());
+    let tree = prepared.worktree.path();
+    let outside = world.folder.join("outside");
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(outside.join("f"), "not yours").expect("a file");
+    let secret = sh(&outside, "git hash-object f");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (own, aside) = (tree.join("swap"), tree.join("aside"));
+            for count in 0_u64.. {
+                if over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                // A folder, then a link that leads out of the same name, then a file that is a link.
+                drop(fs::create_dir(&own));
+                drop(fs::write(own.join("f"), count.to_string()));
+                drop(fs::rename(&own, &aside));
+                drop(std::os::unix::fs::symlink(&outside, &own));
+                drop(fs::remove_file(&own));
+                drop(fs::remove_file(aside.join("f")));
+                drop(std::os::unix::fs::symlink(outside.join("f"), aside.join("f")));
+                drop(fs::remove_dir_all(&aside));
+            }
+        });
+        for attempt in 1..=u32::try_from(rounds(12)).expect("a few") {
+            prepared.worktree.snapshot(attempt).expect("it can be kept all the time");
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let depot = prepared.worktree.depot().expect("it is there");
+    let folder = depot.objects().parent().expect("a folder").to_path_buf();
+    let found =
+        sh(&folder, &format!("git cat-file -e {secret} 2>/dev/null && echo found || echo none"));
+    assert_eq!(found, "none");
 }

@@ -79,7 +79,7 @@ Nothing was done: --yes does it.
     assert!(dry.out.ends_with("Nothing was done: --yes does it.\n"), "{dry:?}");
     assert!(!to.exists());
     let done = machine.types(&[&words[..], &["--yes", "--json"]].concat()).await;
-    assert!(done.out.contains("\"done\": true"), "{done:?}");
+    assert!(done.out.contains("\"done\":true"), "{done:?}");
     assert_eq!(fs::read_to_string(to.join("a.txt")).expect("it is back"), "two\n");
 }
 
