@@ -1,26 +1,27 @@
 //! The client of workers: files in, files out, over cuts.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton::chance::SeededChance;
 use baton::client::{Address, Client, Handed, Origin, Trust, digest_of};
-use baton::server::Limits;
+use baton::server::{Limits, socket};
 use baton::surroundings::Hidden;
 use baton_store::blobs::{BYTES_MAX, Digest, Quota, Settings};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{UnixListener, UnixStream};
 
 use super::{Yard, content, written};
 use crate::serving::folder;
 
-fn client(at: SocketAddr, key: &str) -> Client {
+fn client(address: Address, key: Option<&str>) -> Client {
     Client {
-        address: Address::Tcp { host: at.ip().to_string(), port: at.port(), tls: false },
+        address,
         trust: Trust::Machine,
-        key: Some(Hidden::new(key)),
+        key: key.map(Hidden::new),
         claim_token: None,
         origin: Origin::Worker,
         chance: Arc::new(SeededChance::new(3)),
@@ -28,7 +29,8 @@ fn client(at: SocketAddr, key: &str) -> Client {
 }
 
 fn of(yard: &Yard) -> Client {
-    client(yard.world.address, &yard.world.key)
+    let (host, port) = (yard.world.address.ip().to_string(), yard.world.address.port());
+    client(Address::Tcp { host, port, tls: false }, Some(&yard.world.key))
 }
 
 /// What a stranger in the middle does with the first connection.
@@ -43,25 +45,27 @@ enum Mischief {
 }
 
 /// Somebody between a client and a server, who is honest from the second connection on.
-async fn between(server: SocketAddr, mischief: Mischief) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
-    let address = listener.local_addr().expect("it has an address");
+fn between(server: &Path, mischief: Mischief) -> (TempDir, PathBuf) {
+    let folder = folder();
+    let path = folder.path().join("between");
+    let listener = UnixListener::bind(&path).expect("a new socket");
+    let server = server.to_owned();
     tokio::spawn(async move {
         let mut first = Some(mischief);
         while let Ok((mut caller, _)) = listener.accept().await {
-            let mut beyond = TcpStream::connect(server).await.expect("it listens");
+            let mut beyond = UnixStream::connect(&server).await.expect("it listens");
             match first.take() {
                 None => drop(copy_bidirectional(&mut caller, &mut beyond).await),
                 Some(mischief) => drop(disturb(caller, beyond, mischief).await),
             }
         }
     });
-    address
+    (folder, path)
 }
 
 async fn disturb(
-    mut caller: TcpStream,
-    mut beyond: TcpStream,
+    mut caller: UnixStream,
+    mut beyond: UnixStream,
     mischief: Mischief,
 ) -> std::io::Result<()> {
     let (mut hears, mut says) = caller.split();
@@ -122,13 +126,17 @@ async fn a_connection_that_is_cut_on_the_way_is_no_end() {
     let bytes = content(2 << 20);
     let file = written(folder.path(), "bundle", &bytes);
     let (digest, _) = digest_of(&file).expect("it reads");
-    let into = folder.path().join("fetched");
-    let key = &yard.world.key;
-    let through = between(yard.world.address, Mischief::CutsRequest(1 << 20)).await;
-    client(through, key).put_blob(&file, &digest).await.expect("the second try succeeds");
+    let (into, socket) = (folder.path().join("fetched"), yard.place.path().join("run/baton.sock"));
+    let (listener, _bound) = socket::bind(&socket).expect("the folder is ours");
+    tokio::spawn(Arc::clone(&yard.world.server).accept_unix(listener));
+    let (_folder, through) = between(&socket, Mischief::CutsRequest(1 << 20));
+    client(Address::Socket(through), None)
+        .put_blob(&file, &digest)
+        .await
+        .expect("the second try succeeds");
     for mischief in [Mischief::CutsAnswer(1 << 20), Mischief::Changes(1 << 20)] {
-        let through = between(yard.world.address, mischief).await;
-        let got = client(through, key).get_blob(&digest, &into).await;
+        let (_folder, through) = between(&socket, mischief);
+        let got = client(Address::Socket(through), None).get_blob(&digest, &into).await;
         got.expect("the second try succeeds");
         assert_eq!(fs::read(&into).expect("it reads"), bytes);
     }
