@@ -30,6 +30,7 @@ mod status;
 mod tree;
 mod upkeep;
 mod wait;
+mod worktrees;
 
 pub use crate::aliases::aliases;
 

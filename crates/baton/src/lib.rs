@@ -44,3 +44,4 @@ pub mod views;
 pub mod waiters;
 pub mod websocket;
 pub mod worker;
+pub mod worktree;

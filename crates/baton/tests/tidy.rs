@@ -118,7 +118,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "websocket",
         ],
     ),
-    ("worker", &["chance", "client", "protocol", "websocket"]),
+    ("worker", &["adapters", "chance", "client", "protocol", "shape", "shim", "websocket"]),
     ("demo", &["chance", "surroundings", "tokens"]),
     ("init", &[]),
     (
@@ -138,6 +138,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("surroundings", &[]),
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
+    ("worktree", &[]),
     ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -160,6 +161,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "shim",
             "surroundings",
             "tokens",
+            "worktree",
         ],
     ),
     ("main", &["cli", "init", "log", "shim", "surroundings"]),
@@ -187,7 +189,7 @@ const ATTACKS_TRIED: [&str; 31] = [
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_050;
+const DOMAIN_LINES_MAX: usize = 8_300;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

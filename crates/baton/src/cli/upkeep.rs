@@ -19,7 +19,7 @@ use crate::scripted::{self, COMMAND};
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
-use super::{Output, Session, completions, doctor, render, setup};
+use super::{Output, Session, completions, doctor, render, setup, worktrees};
 
 mod blobs;
 mod elsewhere;
@@ -93,6 +93,7 @@ pub(super) fn commands() -> Vec<Command> {
                     )
                     .arg(data()),
             ),
+        worktrees::command(data),
         completions::command(),
         completions::words_command(),
         Command::new("demo")
@@ -175,6 +176,7 @@ pub(super) async fn dispatch(
             Some((_, asked)) => verify(session, asked).await,
             None => Ok(super::USAGE),
         },
+        "worktree" => worktrees::run(session, asked).await,
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {

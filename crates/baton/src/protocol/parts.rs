@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use baton_domain::deadline::{Deadline, allowed};
+use baton_domain::deadline::{Allows, Deadline, allowed};
 use baton_domain::ids::AttemptId;
 use baton_domain::policy::Policy;
 use baton_domain::text::{CLAIM_TOKEN_PREFIX, Text};
+use baton_domain::time::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::PACKET_TEXT_BYTES_MAX;
@@ -15,7 +16,7 @@ use crate::views::HandoffView;
 words! {
     /// How far the agent of an attempt is, or what became of it.
     pub enum Phase {
-        /// The worker has the dispatch and prepares.
+        /// The worker has the dispatch and prepares; told again while that takes long.
         Accepted = "accepted",
         /// The process runs.
         ProcessStarted = "process_started",
@@ -33,8 +34,22 @@ words! {
         ToolFinished = "tool_finished",
         /// The agent was given the answer that it waited for.
         InputReceived = "input_received",
+        /// The work moved: its tree changed, something new was read, or its processes were busy; told now and then.
+        Progressed = "progressed",
         /// A deadline has passed, and the agent is being stopped.
         TimedOut = "timed_out",
+        /// The agent used up what one attempt may, and is being stopped.
+        Exceeded = "exceeded",
+    }
+
+    /// How a run stands whose agent goes on.
+    pub enum Standing {
+        /// The agent works.
+        Working = "working",
+        /// A person is asked, by the agent itself or through its worker: silence is no hang.
+        Waiting = "waiting",
+        /// What it submitted is looked at: nothing is expected of it.
+        Verifying = "verifying",
     }
 
     /// What a dispatch is for.
@@ -81,7 +96,7 @@ record! {
 
     /// How long each phase may take, in milliseconds.
     pub struct Deadlines {
-        /// From the dispatch to a running process.
+        /// From the dispatch, or from the last `accepted`, to a running process.
         process_start: u64,
         /// From the process to the prompt being written.
         prompt_write: u64,
@@ -99,6 +114,34 @@ record! {
         cleanup: u64,
         /// The attempt as a whole.
         wall_clock: u64,
+    }
+
+    /// What one attempt may use.
+    pub struct Caps {
+        /// Turns that it may take.
+        turns: u32,
+        /// Tools that it may call.
+        tool_calls: u32,
+        /// Tokens that it may read and write, cached ones aside.
+        tokens: u64,
+        /// Millionths of a currency unit that are reserved for it; the server counts them.
+        budget_micros: u64,
+    }
+
+    /// A conversation that an agent program can go on with, and what was booked of it.
+    pub struct Conversation {
+        /// Which program it is with, as settings call it.
+        program: Text<32>,
+        /// What the program calls it.
+        id: Text<128>,
+        /// Tokens read.
+        input_tokens: u64,
+        /// Tokens written.
+        output_tokens: u64,
+        /// Tokens read that a cache had.
+        cached_tokens: u64,
+        /// Millionths of a currency unit.
+        cost_micros: u64,
     }
 
     /// A lease that was renewed.
@@ -135,6 +178,64 @@ impl Deadlines {
             user_input: millis(Deadline::UserInput),
             cleanup: millis(Deadline::Cleanup),
             wall_clock: millis(Deadline::WallClock),
+        }
+    }
+}
+
+impl Conversation {
+    /// The name under which it is kept with a checkpoint. Names that begin like it are the workers' own.
+    pub const KEPT_AS: &str = "baton-session";
+
+    /// In one line, as it is kept.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { program, id, input_tokens, output_tokens, cached_tokens, cost_micros } = self;
+        format!("{program} {id} {input_tokens} {output_tokens} {cached_tokens} {cost_micros}")
+    }
+
+    /// Reads it back; none if there is none to go on with.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let program = Text::new("program", words.next()?).ok()?;
+        let id = Text::new("id", words.next()?).ok()?;
+        let mut count = || words.next()?.parse().ok();
+        Some(Self {
+            program,
+            id,
+            input_tokens: count()?,
+            output_tokens: count()?,
+            cached_tokens: count()?,
+            cost_micros: count()?,
+        })
+    }
+}
+
+impl Allows for Deadlines {
+    fn allows(&self, deadline: Deadline) -> Millis {
+        Millis(match deadline {
+            Deadline::ProcessStart => self.process_start,
+            Deadline::PromptWrite => self.prompt_write,
+            Deadline::FirstEvent => self.first_event,
+            Deadline::FirstVisibleEvent => self.first_visible_event,
+            Deadline::StreamIdle => self.stream_idle,
+            Deadline::ToolIdle => self.tool_idle,
+            Deadline::UserInput => self.user_input,
+            Deadline::Cleanup => self.cleanup,
+            Deadline::WallClock => self.wall_clock,
+        })
+    }
+}
+
+impl Caps {
+    /// Those that a policy allows.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            turns: policy.turns_max,
+            tool_calls: policy.tool_calls_max,
+            tokens: policy.tokens_max,
+            budget_micros: policy.budget_micros,
         }
     }
 }

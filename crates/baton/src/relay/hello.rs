@@ -17,7 +17,7 @@ use crate::protocol::{
 };
 use crate::tokens::{Pass, Speaker};
 
-use super::post::{Mine, Post, Present, stopping};
+use super::post::{Mine, Post, Present, standing, stopping};
 use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
 
 /// How often a worker shows that it lives, in milliseconds: often enough for the shortest lease that
@@ -140,11 +140,13 @@ impl Post {
                     lease_ms: None,
                     stop: None,
                     fenced: Some(lost()),
+                    stands: None,
                 },
             };
             if let Some(mine) = self.lock().get_mut(&attempt) {
                 mine.told.stop = stands.stop.is_some();
                 mine.told.fenced = stands.fenced.is_some();
+                mine.told.stands = stands.stands;
             }
             resume.push(stands);
         }
@@ -209,6 +211,7 @@ fn stands(attempt: AttemptId, committed: &Committed) -> Resume {
         lease_ms: lease_ms(committed),
         stop: committed.task.as_ref().and_then(|flow| stopping(flow, attempt)),
         fenced: None,
+        stands: committed.task.as_ref().and_then(|flow| standing(flow, attempt)),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
 use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Up, VERSION, Welcome};
 use crate::websocket::{Refused, WebSocket};
 
+use super::course::Told;
 use super::outbox::Outboxes;
 use conversation::{Conversation, Ended};
 
@@ -111,6 +112,12 @@ impl Link {
         let seq = self.shared.lock().tell(frame.into())?;
         self.shared.told.notify_one();
         Ok(seq)
+    }
+
+    /// What was told of an attempt, by this process or by one before it.
+    #[must_use]
+    pub fn told(&self, attempt: AttemptId) -> Told {
+        self.shared.lock().told(attempt)
     }
 
     /// There is room for so many more runs. Told anew after each welcome.

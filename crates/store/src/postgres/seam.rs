@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -134,6 +134,15 @@ impl Store for PostgresStore {
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>> {
         for_tenant!(self, tenant, reading, reads::entries_at(reading, id, versions))
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        for_tenant!(self, tenant, reading, reads::receipt(reading, id, line))
     }
 
     fn projects<'a>(
