@@ -21,10 +21,12 @@ use asking::Wishes;
 use clocks::Clocks;
 use ending::{Ladder, Latch, sentence};
 use turn::Turn;
-use watch::{LIFE_EVERY_MS, READ_MAX};
+use watch::{LIFE_EVERY_MS, LOOK_MS, READ_MAX};
 
 pub use report::{Report, Until};
 pub use told::Told;
+pub use turn::NUDGES_MAX;
+pub use watch::BUSY_EVERY_MS;
 
 mod asking;
 mod clocks;
@@ -304,12 +306,12 @@ impl Course {
 
     fn take(&mut self, input: Input, at: At) {
         match input {
-            Input::Prepared => {
+            Input::Prepared if self.place == Place::Preparing => {
                 self.place = Place::Starting;
                 self.clocks.arm(Deadline::ProcessStart, at);
             }
             Input::Refused(broken) => self.refused(broken, at),
-            Input::Launched => self.launched(at),
+            Input::Launched if self.place != Place::Gone => self.launched(at),
             Input::PromptWritten if self.latch.is_none() => self.prompt_written(at),
             Input::Seen(seen) => self.seen(seen, at),
             Input::Deaf if self.latch.is_none() => {
@@ -328,8 +330,8 @@ impl Course {
             Input::Said(said) => self.said(said, at),
             Input::Renewed { lease_ms } => self.renewed(lease_ms, at),
             Input::Cut => self.is_linked = false,
-            Input::Moved { tree } => self.moved(tree, at),
-            Input::Busy { cpu_ms } => self.busy(cpu_ms, at),
+            Input::Moved { tree } if self.latch.is_none() => self.moved(tree, at),
+            Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
             Input::Kept => self.kept(at),
             Input::Slept { millis } => self.clocks.slept(millis),
             Input::Drain => {
@@ -338,17 +340,23 @@ impl Course {
             }
             Input::Tick => self.tick(at),
             Input::Back => self.back(at),
-            // What ends is told nothing more.
-            Input::PromptWritten | Input::Deaf => {}
+            // What is over does not begin, and nothing is expected of what ends.
+            Input::Prepared
+            | Input::Launched
+            | Input::PromptWritten
+            | Input::Deaf
+            | Input::Moved { .. }
+            | Input::Busy { .. } => {}
         }
     }
 
     fn said(&mut self, said: Said, at: At) {
         self.is_linked = true;
+        let ends = self.latch.is_some();
         match said {
             Said::Fenced(_) => self.fenced(at),
             // What ends is told nothing more.
-            _ if self.latch.is_some() => {}
+            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) if ends => {}
             Said::Answer { id, text } => self.answered(&id, text, at),
             Said::Cancel(_) => self.close(Latch::Called, at),
             Said::Stands(standing) => self.stands(standing, at),
@@ -357,6 +365,10 @@ impl Course {
 
     fn launched(&mut self, at: At) {
         self.place = Place::Running;
+        if self.latch.is_some() {
+            // It was to be stopped before there was anything to stop.
+            return self.stop(at);
+        }
         self.milestone(Phase::ProcessStarted);
         self.clocks.see(Sight::ProcessStarted, at);
         self.beats.snapshot = Some(at);
@@ -452,6 +464,8 @@ impl Course {
         if self.latch.is_some() {
             return self.end_again(at);
         }
+        let idle = [Deadline::StreamIdle, Deadline::ToolIdle];
+        self.clocks.not_before(&idle, at.plus(LOOK_MS));
         self.ask_again(at);
         self.turn.back(self.turns, at);
         self.tick(at);
@@ -522,9 +536,13 @@ impl Course {
     /// How far it is, in one word: preparing, starting, working, asking, stopping, over.
     #[must_use]
     pub fn phase(&self) -> &'static str {
+        if self.is_over {
+            return "over";
+        }
+        if self.latch.is_some() {
+            return "stopping";
+        }
         match self.place {
-            _ if self.is_over => "over",
-            _ if self.latch.is_some() => "stopping",
             Place::Preparing => "preparing",
             Place::Starting => "starting",
             Place::Running | Place::Gone if self.waits() => "asking",

@@ -236,18 +236,18 @@ impl Rig {
                 if (of_agent || matches!(input, Input::Exited(_))) && !self.agent.alive {
                     return;
                 }
-                match input {
+                let begins = matches!(input, Input::Prepared | Input::Launched);
+                if begins && self.agent.dying {
                     // Whoever was told to stop before it began never begins.
-                    Input::Prepared | Input::Launched if self.agent.dying => return,
-                    Input::Launched => self.agent.alive = true,
-                    Input::Exited(_) => {
-                        self.agent.alive = false;
-                        if !std::mem::replace(&mut self.agent.dying, true) {
-                            let proof = self.agent.proof;
-                            self.soon(50, Thing::Spooled(Input::Stopped(proof)));
-                        }
+                    return;
+                }
+                self.agent.alive |= input == Input::Launched;
+                if matches!(input, Input::Exited(_)) {
+                    self.agent.alive = false;
+                    if !std::mem::replace(&mut self.agent.dying, true) {
+                        let proof = self.agent.proof;
+                        self.soon(50, Thing::Spooled(Input::Stopped(proof)));
                     }
-                    _ => {}
                 }
                 self.spool.push((input.clone(), self.now));
                 self.feed(input);
@@ -438,7 +438,11 @@ impl Rig {
     }
 
     pub(super) fn told(&self, is: impl Fn(&Report) -> bool) -> usize {
-        self.count(|act| matches!(act, Act::Tell(report) if is(report)))
+        self.reports().filter(|report| is(report)).count()
+    }
+
+    pub(super) fn reports(&self) -> impl DoubleEndedIterator<Item = &Report> {
+        self.acts.iter().filter_map(|(_, act)| report(act))
     }
 
     /// Everything that was done, for whoever reads a failure.
@@ -446,6 +450,10 @@ impl Rig {
         let line = |(at, act): &(At, Act)| format!("\n{:>9} {act:?}", at.since(DAWN));
         self.acts.iter().map(line).collect()
     }
+}
+
+pub(super) fn report(act: &Act) -> Option<&Report> {
+    if let Act::Tell(report) = act { Some(report) } else { None }
 }
 
 fn cause(report: &Report) -> String {
@@ -456,7 +464,12 @@ fn cause(report: &Report) -> String {
         Report::Lost { code, .. } => format!("lost {code}"),
         Report::Released { until, .. } => format!("released {until:?}"),
         Report::Probed { met } => format!("probed {met}"),
-        _ => "none".to_owned(),
+        Report::Phase(_)
+        | Report::Used(_)
+        | Report::Limited { .. }
+        | Report::Permission { .. }
+        | Report::Question { .. }
+        | Report::Stopped(_) => "none".to_owned(),
     }
 }
 

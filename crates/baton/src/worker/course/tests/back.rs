@@ -9,7 +9,7 @@ use super::{asked, exited, finished, spoke, tool, used};
 use crate::adapters::Seen;
 use crate::protocol::{Conversation, Phase, ups};
 use crate::shim::{Exit, Proof};
-use crate::worker::course::{Act, Course, Input, Report, Told};
+use crate::worker::course::{Course, Input, Report, Told};
 
 /// Everything is lost of a worker but its spool and its outbox, after each of its steps and before each of its acts.
 #[test]
@@ -21,9 +21,11 @@ fn a_question_survives_its_worker_and_is_asked_once() {
         }
         rig.sees(2 * SECOND, spoke());
         rig.sees(3 * SECOND, asked("q-1"));
-        rig.sees(80 * SECOND, spoke());
-        rig.completes(100 * SECOND);
-        rig.run(3 * MINUTE);
+        for moment in [80, 150, 220] {
+            rig.sees(moment * SECOND, spoke());
+        }
+        rig.completes(4 * MINUTE);
+        rig.run(5 * MINUTE);
         let questions = rig.told(|report| matches!(report, Report::Question { .. }));
         let received = rig.told(|report| *report == Report::Phase(Phase::InputReceived));
         assert_eq!((questions, received), (1, 1), "{leave:?}: {}", rig.log());
@@ -52,14 +54,10 @@ fn an_attempt_that_ended_meanwhile_is_told_from_its_beginning() {
     rig.sees(4 * SECOND, finished());
     rig.spooled(4 * SECOND, exited(0));
     rig.run(20 * MINUTE);
-    let reports = rig.acts.iter().filter_map(|(_, act)| match act {
-        Act::Tell(report) => Some(report.clone()),
-        _ => None,
-    });
     let proof = Proof { death: baton_domain::run::Death::PidNamespace, survivor: false };
     let used = crate::adapters::Usage { input: 70, output: 10, cached: 0, cost_micros: 7 };
     assert_eq!(
-        reports.collect::<Vec<_>>(),
+        rig.reports().cloned().collect::<Vec<_>>(),
         [
             Report::Phase(Phase::Accepted),
             Report::Phase(Phase::ProcessStarted),

@@ -3,7 +3,7 @@
 use baton_domain::run::Death;
 use proptest::prelude::*;
 
-use super::{DAWN, Rig, terms};
+use super::{DAWN, Rig, report, terms};
 use super::{asked, exited, failed, fence, finished, limit, spoke, tool, tool_ended, used};
 use crate::adapters::{Seen, failure};
 use crate::protocol::{Phase, Standing, Verdict};
@@ -52,10 +52,7 @@ pub(super) fn check(rig: &Rig) {
 
 fn check_acts(acts: &[&Act], log: &str) {
     let told = |is: fn(&Report) -> bool| {
-        let place = |(at, act): (usize, &&Act)| match act {
-            Act::Tell(report) if is(report) => Some(at),
-            _ => None,
-        };
+        let place = |(at, act): (usize, &&Act)| report(act).filter(|it| is(it)).map(|_| at);
         acts.iter().enumerate().filter_map(place).collect::<Vec<_>>()
     };
     let (ends, dead) = (told(ends), told(is_dead));
@@ -69,8 +66,8 @@ fn check_acts(acts: &[&Act], log: &str) {
     for act in &acts[after..] {
         let fits = match act {
             Act::Say(_) | Act::Prompt(_) => false,
-            Act::Tell(report) => {
-                matches!(report, Report::Used(_) | Report::Stopped(_) | Report::Limited { .. })
+            Act::Tell(told) => {
+                matches!(told, Report::Used(_) | Report::Stopped(_) | Report::Limited { .. })
             }
             Act::Interrupt
             | Act::Stop { .. }
