@@ -10,12 +10,11 @@ use std::collections::BTreeSet;
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::{Account, AttemptId};
 use baton_domain::run::Purpose;
-use baton_domain::text::{Code, Reason, Text};
+use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
-use crate::adapters::{Consent, Limit, Reply, Seen, Usage};
-use crate::protocol::{Caps, Conversation, Deadlines, Phase, Standing, Verdict};
-use crate::shim::{Cause, Exit, Proof};
+use crate::adapters::{Consent, Limit, Usage};
+use crate::protocol::{Caps, Conversation, Deadlines, Phase, Standing};
 
 use asking::Wishes;
 use clocks::Clocks;
@@ -23,14 +22,18 @@ use ending::{Ladder, Latch, sentence};
 use turn::Turn;
 use watch::{LIFE_EVERY_MS, LOOK_MS, READ_MAX};
 
+pub use act::{Act, Why};
+pub use input::{Broken, Input, Said};
 pub use report::{Report, Until};
 pub use told::Told;
 pub use turn::NUDGES_MAX;
 pub use watch::BUSY_EVERY_MS;
 
+mod act;
 mod asking;
 mod clocks;
 mod ending;
+mod input;
 mod report;
 mod told;
 mod turn;
@@ -82,109 +85,6 @@ pub struct Terms {
     pub conversation: Option<Conversation>,
     /// What attempts before it have read, by names that mean the same in every worktree.
     pub read: BTreeSet<String>,
-}
-
-/// What happens to an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// The place for it is made; from now on a process may come to be.
-    Prepared,
-    /// It cannot be started, and nothing of it runs.
-    Refused(Broken),
-    /// Its process runs.
-    Launched,
-    /// What it is told is written to it: the first record of its input, or its start if that came with it.
-    PromptWritten,
-    /// Something was seen of the agent.
-    Seen(Seen),
-    /// What was last to be written cannot be: the program takes no more turns.
-    Deaf,
-    /// Its shim begins to end it.
-    Ending(Cause),
-    /// Its first process ended.
-    Exited(Exit),
-    /// Its tree ended, or something of it would not. An attempt of which nothing was started has a proof, too:
-    /// `not_started`.
-    Stopped(Proof),
-    /// Its shim is gone, and this is what could be proved without it.
-    ShimGone(Proof),
-    /// The server says something of it.
-    Said(Said),
-    /// Its lease lives so long from now on.
-    Renewed { lease_ms: u64 },
-    /// The server cannot be reached.
-    Cut,
-    /// A fingerprint of the work as it is now.
-    Moved { tree: String },
-    /// How much processor time its processes have used so far.
-    Busy { cpu_ms: u64 },
-    /// The work was kept, or could not be.
-    Kept,
-    /// The machine slept for so long, until now.
-    Slept { millis: u64 },
-    /// The worker ends, and the attempt with it.
-    Drain,
-    /// Time has passed. Whatever the spool holds is to be fed first.
-    Tick,
-    /// Everything that the spool holds was fed again.
-    Back,
-}
-
-/// Why an attempt cannot be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// Something of this machine is broken, or set up wrongly.
-    Lost { code: Code, reason: Reason },
-    /// Nothing is: the run is given back.
-    Back { reason: Reason, until: Option<Timestamp> },
-}
-
-/// What the server says of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// The answer to what its agent asked.
-    Answer { id: String, text: String },
-    /// It is to be stopped, and this will count.
-    Cancel(Verdict),
-    /// It holds its run no longer.
-    Fenced(Code),
-    /// How its run stands.
-    Stands(Standing),
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Tell the server.
-    Tell(Report),
-    /// Answer the agent. If it does not wait for that any more, nothing is lost.
-    Say(Reply),
-    /// Let it take another turn; if it cannot, say [`Input::Deaf`].
-    Prompt(String),
-    /// Let it stop what it does, in its own words or by SIGINT.
-    Interrupt,
-    /// End its tree: at once by TERM, after the grace by force. Answered by [`Input::Stopped`] or
-    /// [`Input::ShimGone`], also if nothing was ever started.
-    Stop { grace_ms: u64 },
-    /// Move the shim's fence.
-    Renew { until: At },
-    /// Keep the work as it is, and say [`Input::Kept`]; tell it with [`Course::conversation`].
-    Snapshot(Why),
-    /// Close its worktree: something of it may still write there.
-    Quarantine,
-    /// Everything is told: forget it, and free its slot.
-    Over,
-}
-
-/// What the work is kept for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It is time.
-    Timer,
-    /// The agent goes over to something else: it asks, or its turn ended.
-    Phase,
-    /// Its processes have ended.
-    Stop,
 }
 
 /// The machine of one attempt.

@@ -9,15 +9,20 @@ use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
 use super::{Act, At, Course, Input, Report, Said, Terms, Told};
-use crate::adapters::{Consent, End, Fault, Limit, Reply, Seen, Usage};
+use crate::adapters::{Consent, Reply, Seen};
 use crate::protocol::{Caps, Deadlines, Phase, Standing, Verdict};
-use crate::shim::{Cause, Exit, Proof};
+use crate::shim::{Exit, Proof};
+
+pub(super) use sights::{
+    asked, exited, failed, fence, finished, limit, spoke, tool, tool_ended, used,
+};
 
 mod back;
 mod courses;
 mod deadlines;
 mod edges;
 mod laws;
+mod sights;
 
 /// When every attempt here is dispatched: not at zero, so that a time that was never set shows.
 pub(super) const DAWN: At = At(1_000_000);
@@ -416,7 +421,7 @@ impl Rig {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.acts.iter().any(|(_, act)| *act == Act::Over)
+        self.acts.last().is_some_and(|(_, act)| *act == Act::Over)
     }
 
     /// What counts at the server, once it is over.
@@ -471,44 +476,4 @@ fn cause(report: &Report) -> String {
         | Report::Question { .. }
         | Report::Stopped(_) => "none".to_owned(),
     }
-}
-
-pub(super) fn spoke() -> Seen {
-    Seen::Spoke { visible: true }
-}
-
-pub(super) fn tool(id: &str) -> Seen {
-    Seen::ToolStarted { id: id.to_owned(), name: "shell".to_owned() }
-}
-
-pub(super) fn tool_ended(id: &str) -> Seen {
-    Seen::ToolEnded { id: id.to_owned() }
-}
-
-pub(super) fn finished() -> Seen {
-    Seen::Ended { reason: End::Finished, error: None }
-}
-
-pub(super) fn failed(fault: Fault) -> Seen {
-    Seen::Ended { reason: End::Failed, error: Some(fault) }
-}
-
-pub(super) fn used(input: u64, cost_micros: u64) -> Seen {
-    Seen::Used(Usage { input, output: 10, cached: 0, cost_micros })
-}
-
-pub(super) fn limit(hard: bool, resets_at: Option<i64>) -> Seen {
-    Seen::Limited(Limit { window: "5h".to_owned(), hard, resets_at: resets_at.map(Timestamp) })
-}
-
-pub(super) fn asked(id: &str) -> Seen {
-    Seen::Asked { id: id.to_owned(), text: "Which of the two?".to_owned() }
-}
-
-pub(super) fn exited(code: i32) -> Input {
-    Input::Exited(Exit::Code(code))
-}
-
-pub(super) fn fence() -> Input {
-    Input::Ending(Cause::Fence)
 }

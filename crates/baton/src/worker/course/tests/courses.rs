@@ -205,9 +205,9 @@ fn played(script: &Script, leave: Option<Leave>) -> Rig {
 
 fn check(script: &Script, leave: Option<Leave>) -> Rig {
     let rig = played(script, leave);
-    let told = format!("{}, {leave:?}: {}", script.name, rig.log());
-    assert!(rig.is_over(), "it ends: {told}");
-    assert_eq!(rig.verdict(), script.verdict, "{told}");
+    let told = || format!("{}, {leave:?}: {}", script.name, rig.log());
+    assert!(rig.is_over(), "it ends: {}", told());
+    assert_eq!(rig.verdict(), script.verdict, "{}", told());
     laws::check(&rig);
     rig
 }
