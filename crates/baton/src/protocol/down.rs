@@ -1,8 +1,11 @@
 //! What a server says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use baton_domain::ids::{AttemptId, DeploymentId, ProjectId, RunId, StageName};
+use baton_domain::ids::{
+    AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
+};
+use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::project::WorkedBy;
 use baton_domain::run::Purpose;
 use baton_domain::text::{Code, Line, Message, Reason, Text};
@@ -39,6 +42,8 @@ frames! {
             server: Text<64>,
             /// The installation that everything belongs to.
             deployment: DeploymentId,
+            /// Whose worker it is.
+            tenant: Option<TenantId>,
             /// Which life of the store this is; tokens of another are dead.
             incarnation: u64,
             /// Send a heartbeat at least this often, in milliseconds.
@@ -62,6 +67,9 @@ frames! {
             stage: StageName,
             /// Who works that stage.
             worked_by: WorkedBy,
+            /// What its agent must be able to do.
+            #[at_most(CAPABILITIES_MAX)]
+            needs: Option<BTreeSet<Capability>>,
             /// What the run is held for.
             purpose: Purpose,
             /// Whether somebody was here before.

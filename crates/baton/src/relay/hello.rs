@@ -79,6 +79,7 @@ impl Relay {
             protocol: VERSION,
             server: Text::new("version", env!("CARGO_PKG_VERSION")).expect("a version is a text"),
             deployment: ours,
+            tenant: Some(post.caller.tenant.clone()),
             incarnation: self.engine().incarnation(),
             heartbeat_ms: HEARTBEAT_MS,
             resume,
