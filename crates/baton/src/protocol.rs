@@ -18,11 +18,14 @@ mod up;
 pub use codec::{Unreadable, about, read, read_cleaned, write};
 pub use document::document;
 pub use down::{
-    Ack, Answer, Cancel, Dispatch, Down, Drain, Fenced, Renewed, Resume, Trouble, Welcome,
+    Ack, Answer, Cancel, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands, Trouble, Welcome,
 };
 pub use examples::{downs, ups};
 pub use frame::Side;
-pub use parts::{About, Alive, Deadlines, Packet, Phase, Renewal, Secret, Turn, Verdict};
+pub use parts::{
+    About, Alive, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing, Turn,
+    Verdict,
+};
 pub use up::{
     Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Permission,
     Probed, Question, Released, Stopped, Up, Usage,

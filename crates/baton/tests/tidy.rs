@@ -116,7 +116,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "websocket",
         ],
     ),
-    ("worker", &["chance", "client", "protocol", "websocket"]),
+    ("worker", &["adapters", "chance", "client", "protocol", "shape", "shim", "websocket"]),
     ("demo", &["chance", "surroundings", "tokens"]),
     ("init", &[]),
     (

@@ -459,6 +459,8 @@ pub enum Death {
     Cgroup,
     /// Their subreaper has no children left.
     SubreaperEchild,
+    /// There were none: nothing was ever started.
+    NotStarted,
     /// It was not.
     None,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::ids::{
-    AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
+    Account, AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
 };
 use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::project::WorkedBy;
@@ -11,7 +11,9 @@ use baton_domain::run::Purpose;
 use baton_domain::text::{Code, Line, Message, Reason, Text};
 
 use super::frame::frames;
-use super::parts::{About, Deadlines, Packet, Renewal, Secret, Turn, Verdict};
+use super::parts::{
+    About, Caps, Conversation, Deadlines, Packet, Renewal, Secret, Standing, Turn, Verdict,
+};
 use super::{SLOTS_MAX, VARIABLES_MAX};
 use crate::shape::{When, record};
 
@@ -28,6 +30,8 @@ record! {
         stop: Option<Verdict>,
         /// It holds the run no longer, or never did: stop it, and tell only how it died and what it cost.
         fenced: Option<Code>,
+        /// How its run stands, if its agent goes on.
+        stands: Option<Standing>,
     }
 }
 
@@ -78,6 +82,12 @@ frames! {
             lease_ms: u64,
             /// How long each phase may take.
             deadlines: Deadlines,
+            /// What the attempt may use; an old server does not say, and counts on the usual.
+            caps: Option<Caps>,
+            /// The account that it was claimed under: one of the hello.
+            account: Option<Account>,
+            /// The conversation of the attempt before, if there is one to go on with.
+            session: Option<Conversation>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
@@ -128,6 +138,14 @@ frames! {
             attempt: AttemptId,
             /// What will count then.
             why: Verdict,
+        }
+
+        /// How the run of an attempt stands that goes on; told when it changes.
+        Stands = "stands" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// How.
+            how: Standing,
         }
 
         /// No more runs are handed out here. Whatever runs goes on.

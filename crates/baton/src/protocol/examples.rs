@@ -8,14 +8,14 @@ use baton_domain::deadline::Deadline;
 use baton_domain::ids::AttemptId;
 use baton_domain::policy::Policy;
 use baton_domain::project::WorkedBy;
-use baton_domain::run::{Death, Purpose};
+use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Bye, Cancel, Checkpoint, Credit, Deadlines, Dispatch, Down, Drain,
-    Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Packet, Permission, Phase,
-    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Stopped, Trouble, Turn, Up,
-    Usage, VERSION, Verdict, Welcome,
+    About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Conversation, Credit, Deadlines,
+    Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Packet,
+    Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing,
+    Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -75,6 +75,7 @@ fn coming() -> Vec<Up> {
             seq: 1,
             phase: Phase::TimedOut,
             deadline: Some(Deadline::StreamIdle),
+            cap: Some(Cap::Tokens),
             at: Some(at()),
         }
         .into(),
@@ -104,8 +105,26 @@ fn meeting() -> Vec<Up> {
         Permission { attempt, seq: 4, id: said("p-1"), what: said("run `cargo publish`") }.into(),
         Question { attempt, seq: 5, id: said("q-1"), text: said("Which of the two?") }.into(),
         Gate { attempt, seq: 6, line: named("tests"), passed: true, output: Some(digest()) }.into(),
-        Checkpoint { attempt, seq: 7, summary: Some(said("Half of it")), git }.into(),
+        Checkpoint {
+            attempt,
+            seq: 7,
+            summary: Some(said("Half of it")),
+            git,
+            session: Some(conversation()),
+        }
+        .into(),
     ]
+}
+
+fn conversation() -> Conversation {
+    Conversation {
+        program: said("claude"),
+        id: said("5d2e7c1a-9b40-4f6e-8a53-0c1f2e3d4b5a"),
+        input_tokens: 90_210,
+        output_tokens: 4_120,
+        cached_tokens: 71_004,
+        cost_micros: 1_250_000,
+    }
 }
 
 fn digest() -> baton_domain::ids::Digest {
@@ -137,6 +156,7 @@ pub fn downs() -> Vec<Down> {
         lease_ms: Some(300_000),
         stop: Some(Verdict::Cancelled),
         fenced: Some(said("lease_lost")),
+        stands: Some(Standing::Working),
     };
     let about = About { frame: Some(said("gate")), attempt: Some(attempt), seq: Some(6) };
     vec![
@@ -156,6 +176,7 @@ pub fn downs() -> Vec<Down> {
         Fenced { attempt, code: said("lease_lost") }.into(),
         Answer { attempt, id: said("q-1"), text: said("The second one") }.into(),
         Cancel { attempt, why: Verdict::Cancelled }.into(),
+        Stands { attempt, how: Standing::Waiting }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
             code: said("not_yet"),
@@ -183,6 +204,9 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         turn: Turn::Continue,
         lease_ms: 300_000,
         deadlines: Deadlines::of(&Policy::default()),
+        caps: Some(Caps::of(&Policy::default())),
+        account: Some(named("provider/main")),
+        session: Some(conversation()),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

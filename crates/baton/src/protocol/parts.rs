@@ -33,8 +33,22 @@ words! {
         ToolFinished = "tool_finished",
         /// The agent was given the answer that it waited for.
         InputReceived = "input_received",
+        /// The work moved: its tree changed, something new was read, or its processes were busy; told now and then.
+        Progressed = "progressed",
         /// A deadline has passed, and the agent is being stopped.
         TimedOut = "timed_out",
+        /// The agent used up what one attempt may, and is being stopped.
+        Exceeded = "exceeded",
+    }
+
+    /// How a run stands whose agent goes on.
+    pub enum Standing {
+        /// The agent works.
+        Working = "working",
+        /// A person is asked, by the agent itself or through its worker: silence is no hang.
+        Waiting = "waiting",
+        /// What it submitted is looked at: nothing is expected of it.
+        Verifying = "verifying",
     }
 
     /// What a dispatch is for.
@@ -101,6 +115,34 @@ record! {
         wall_clock: u64,
     }
 
+    /// What one attempt may use.
+    pub struct Caps {
+        /// Turns that it may take.
+        turns: u32,
+        /// Tools that it may call.
+        tool_calls: u32,
+        /// Tokens that it may read and write, cached ones aside.
+        tokens: u64,
+        /// Millionths of a currency unit that are reserved for it; the server counts them.
+        budget_micros: u64,
+    }
+
+    /// A conversation that an agent program can go on with, and what was booked of it.
+    pub struct Conversation {
+        /// Which program it is with, as settings call it.
+        program: Text<32>,
+        /// What the program calls it.
+        id: Text<128>,
+        /// Tokens read.
+        input_tokens: u64,
+        /// Tokens written.
+        output_tokens: u64,
+        /// Tokens read that a cache had.
+        cached_tokens: u64,
+        /// Millionths of a currency unit.
+        cost_micros: u64,
+    }
+
     /// A lease that was renewed.
     pub struct Renewal {
         /// Whose.
@@ -135,6 +177,19 @@ impl Deadlines {
             user_input: millis(Deadline::UserInput),
             cleanup: millis(Deadline::Cleanup),
             wall_clock: millis(Deadline::WallClock),
+        }
+    }
+}
+
+impl Caps {
+    /// Those that a policy allows.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            turns: policy.turns_max,
+            tool_calls: policy.tool_calls_max,
+            tokens: policy.tokens_max,
+            budget_micros: policy.budget_micros,
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_domain::deadline::Deadline;
 use baton_domain::ids::{Account, AttemptId, Capability, DeploymentId, Digest, Label, LineId};
 use baton_domain::limits::{CAPABILITIES_MAX, EVIDENCE_MAX};
-use baton_domain::run::Death;
+use baton_domain::run::{Cap, Death};
 use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
-use super::parts::{Alive, Phase};
+use super::parts::{Alive, Conversation, Phase};
 use super::{ACCOUNTS_MAX, SLOTS_MAX};
 use crate::shape::When;
 
@@ -57,6 +57,8 @@ frames! {
             phase: Phase,
             /// Which deadline has passed, if one has.
             deadline: Option<Deadline>,
+            /// Which cap was reached, if one was: turns, tool calls or tokens.
+            cap: Option<Cap>,
             /// When it was seen, on the clock of the worker.
             at: Option<When>,
         }
@@ -140,6 +142,8 @@ frames! {
             /// The state of the work tree: names such as base, head, bundle.
             #[at_most(EVIDENCE_MAX)]
             git: BTreeMap<Label, Line>,
+            /// The conversation of its agent, if the next attempt can go on with it.
+            session: Option<Conversation>,
         }
 
         /// The agent's process ended by itself. Its tree may still have to be stopped.
@@ -267,7 +271,7 @@ impl Up {
             | Self::Released(_)
             | Self::Probed(_)
             | Self::Gate(_) => true,
-            Self::Lifecycle(frame) => frame.phase == Phase::TimedOut,
+            Self::Lifecycle(frame) => matches!(frame.phase, Phase::TimedOut | Phase::Exceeded),
             Self::Hello(_)
             | Self::Credit(_)
             | Self::Usage(_)

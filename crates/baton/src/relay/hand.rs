@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::engine::{Claimed, Target, Tokens, Wish};
 use crate::operations::{find_project, packet};
 use crate::problem::Problem;
-use crate::protocol::{Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
+use crate::protocol::{Caps, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post};
@@ -183,6 +183,9 @@ impl Post {
             turn: if fresh { Turn::Fresh } else { Turn::Continue },
             lease_ms: claimed.lease.0,
             deadlines: Deadlines::of(&flow.policy),
+            caps: Some(Caps::of(&flow.policy)),
+            account: None,
+            session: None,
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),

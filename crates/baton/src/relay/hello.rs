@@ -141,6 +141,7 @@ impl Post {
                     lease_ms: None,
                     stop: None,
                     fenced: Some(lost()),
+                    stands: None,
                 },
             };
             if let Some(mine) = self.lock().get_mut(&attempt) {
@@ -210,6 +211,7 @@ fn stands(attempt: AttemptId, committed: &Committed) -> Resume {
         lease_ms: lease_ms(committed),
         stop: committed.task.as_ref().and_then(|flow| stopping(flow, attempt)),
         fenced: None,
+        stands: None,
     }
 }
 

@@ -222,6 +222,17 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
             let says = Supervisor::TimedOut(deadline);
             return Ok(Some(Command::Supervisor(proof.clone(), says)));
         }
+        Phase::Exceeded => {
+            let cap = frame.cap.ok_or_else(|| {
+                Refused::Frame(Wrong {
+                    code: "invalid",
+                    detail: "`cap` is missing: say which one was reached".to_owned(),
+                    field: Some("cap"),
+                })
+            })?;
+            let says = Supervisor::Exceeded(cap);
+            return Ok(Some(Command::Supervisor(proof.clone(), says)));
+        }
         Phase::ProcessStarted => Sight::ProcessStarted,
         Phase::PromptWritten => Sight::PromptWritten,
         Phase::FirstEvent => Sight::FirstEvent,
@@ -229,6 +240,7 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
         Phase::Streaming => Sight::Streaming,
         Phase::ToolStarted => Sight::ToolStarted,
         Phase::ToolFinished => Sight::ToolFinished,
+        Phase::Progressed => Sight::Progressed,
     };
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
 }

@@ -3,7 +3,7 @@
 use baton_domain::command::Clear;
 use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
-use baton_domain::run::{BlockKind, Certainty, Death, Mark, Mode, Purpose, RunResult};
+use baton_domain::run::{BlockKind, Cap, Certainty, Death, Mark, Mode, Purpose, RunResult};
 use baton_domain::task::{Approval, Hold, Kind, Priority};
 use baton_domain::trail::Ended;
 use baton_domain::view::{Badge, Need};
@@ -105,7 +105,11 @@ choices! {
     }
     Death {
         PidNamespace = "pid_namespace", Cgroup = "cgroup", SubreaperEchild = "subreaper_echild",
-        None = "none",
+        NotStarted = "not_started", None = "none",
+    }
+    Cap {
+        Continuations = "continuations", Losses = "losses", Tries = "tries", Stalls = "stalls",
+        Turns = "turns", ToolCalls = "tool_calls", Tokens = "tokens", Budget = "budget",
     }
     Deadline {
         ProcessStart = "process_start", PromptWrite = "prompt_write", FirstEvent = "first_event",

@@ -56,7 +56,7 @@ fn alive(run: &Dispatch, last_seq: u64) -> Alive {
 }
 
 fn seen(attempt: AttemptId, seq: u64, phase: Phase) -> Up {
-    Lifecycle { attempt, seq, phase, deadline: None, at: None }.into()
+    Lifecycle { attempt, seq, phase, deadline: None, cap: None, at: None }.into()
 }
 
 fn stopped(attempt: AttemptId, seq: u64) -> Up {

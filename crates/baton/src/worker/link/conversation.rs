@@ -167,6 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             | Down::Renewed(_)
             | Down::Answer(_)
             | Down::Cancel(_)
+            | Down::Stands(_)
             | Down::Drain(_) => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ fn attempt() -> AttemptId {
 }
 
 fn seen(phase: Phase) -> Up {
-    Lifecycle { attempt: attempt(), seq: 0, phase, deadline: None, at: None }.into()
+    Lifecycle { attempt: attempt(), seq: 0, phase, deadline: None, cap: None, at: None }.into()
 }
 
 fn stopped() -> Up {

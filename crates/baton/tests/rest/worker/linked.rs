@@ -50,7 +50,7 @@ async fn dispatched(link: &Link, inbox: &mut Receiver<News>) -> Dispatch {
 }
 
 fn seen(attempt: AttemptId, phase: Phase) -> Up {
-    Lifecycle { attempt, seq: 0, phase, deadline: None, at: None }.into()
+    Lifecycle { attempt, seq: 0, phase, deadline: None, cap: None, at: None }.into()
 }
 
 fn stopped(attempt: AttemptId) -> Up {

@@ -124,6 +124,7 @@ async fn a_frame_of_attempt_1_while_attempt_2_is_active_changes_nothing() {
         seq: 7,
         summary: Some(said("what there was")),
         git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
+        session: None,
     };
     old.told(kept.into()).await;
     old.told(stopped(first.attempt, 8)).await;
