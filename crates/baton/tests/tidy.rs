@@ -116,7 +116,10 @@ const MODULES: &[(&str, &[&str])] = &[
             "websocket",
         ],
     ),
-    ("worker", &["adapters", "chance", "client", "protocol", "shape", "shim", "websocket"]),
+    (
+        "worker",
+        &["adapters", "chance", "client", "clock", "protocol", "shape", "shim", "surroundings", "websocket"],
+    ),
     ("demo", &["chance", "surroundings", "tokens"]),
     ("init", &[]),
     (
@@ -158,6 +161,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "shim",
             "surroundings",
             "tokens",
+            "worker",
         ],
     ),
     ("main", &["cli", "init", "log", "shim", "surroundings"]),

@@ -1,10 +1,10 @@
 //! Drives one attempt: feeds its course with everything that happens, and carries out what the course says.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_domain::ids::AttemptId;
 use baton_domain::run::Death;
 use baton_domain::text::{Code, Reason, Text};
 use baton_domain::time::Timestamp;
@@ -56,8 +56,8 @@ pub enum Word {
 pub enum Start {
     /// It was dispatched now.
     Fresh,
-    /// A worker before this one began it, told this much of it, and left this.
-    Back(Box<Told>, Box<io::Result<Found>>),
+    /// A worker before this one began it, and left this.
+    Back(Box<io::Result<Found>>),
 }
 
 /// One attempt.
@@ -124,7 +124,7 @@ impl Driver {
     pub async fn drive(mut self, start: Start) -> Card {
         match start {
             Start::Fresh => self.begin().await,
-            Start::Back(_, found) => self.come_back(*found).await,
+            Start::Back(found) => self.come_back(*found).await,
         }
         while !self.over {
             self.go_on().await;
@@ -520,17 +520,17 @@ impl Driver {
 /// What is known of a tree of which nothing is known.
 const UNPROVED: Proof = Proof { death: Death::None, survivor: false };
 
-/// What a frame of the server means to an attempt.
+/// What a frame of the server means to an attempt, and to which.
 #[must_use]
-pub fn word_of(down: &Down) -> Option<Word> {
+pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
     Some(match down {
         Down::Answer(it) => {
             let (id, text) = (it.id.as_str().to_owned(), it.text.as_str().to_owned());
-            Word::Said(Said::Answer { id, text })
+            (it.attempt, Word::Said(Said::Answer { id, text }))
         }
-        Down::Cancel(it) => Word::Said(Said::Cancel(it.why)),
-        Down::Fenced(it) => Word::Said(Said::Fenced(it.code.clone())),
-        Down::Stands(it) => Word::Said(Said::Stands(it.how)),
+        Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
+        Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
+        Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
         Down::Welcome(_)
         | Down::Dispatch(_)
         | Down::Ack(_)

@@ -188,6 +188,3 @@ impl From<Booked> for Usage {
         Self { input, output, cached, cost_micros }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,6 +20,7 @@ use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
 use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Up, VERSION, Welcome};
 use crate::websocket::{Refused, WebSocket};
 
+use super::course::Told;
 use super::outbox::Outboxes;
 use conversation::{Conversation, Ended};
 
@@ -57,6 +58,8 @@ pub struct Settings {
     pub slots: u16,
     /// Accounts that its agents use.
     pub accounts: Vec<Account>,
+    /// The installation that its attempts belong to, if that is known.
+    pub deployment: Option<DeploymentId>,
 }
 
 /// What comes out of the link.
@@ -95,7 +98,7 @@ impl Link {
         let shared = Arc::new(Shared {
             outboxes: Mutex::new(Outboxes::open(root)?),
             told: Notify::new(),
-            deployment: Mutex::default(),
+            deployment: Mutex::new(settings.deployment.clone()),
         });
         let (news, inbox) = mpsc::channel(NEWS_MAX);
         let (aside, asides) = mpsc::channel(ASIDE_MAX);
@@ -131,6 +134,12 @@ impl Link {
     /// What concerns no attempt is worth nothing later: without a server it is dropped.
     fn say(&self, frame: impl Into<Up>) {
         drop(self.aside.try_send(frame.into()));
+    }
+
+    /// What was told of an attempt, by this worker or by one before it.
+    #[must_use]
+    pub fn told(&self, attempt: AttemptId) -> Told {
+        self.shared.lock().told(attempt)
     }
 
     /// How many frames of an attempt the server has not acknowledged.

@@ -16,6 +16,7 @@ use baton_domain::ids::AttemptId;
 use baton_domain::text::Text;
 use serde::{Deserialize, Serialize};
 
+use super::course::Told;
 use crate::protocol::{Alive, Phase, SLOTS_MAX, Secret, Up, read, write};
 
 /// What the file of an attempt is called.
@@ -38,6 +39,12 @@ pub struct Outboxes {
     boxes: BTreeMap<AttemptId, Outbox>,
 }
 
+/// Whether something of the attempt of this folder is not settled.
+#[must_use]
+pub fn is_in(folder: &Path) -> bool {
+    folder.join(FILE).exists()
+}
+
 /// What one attempt has told and nobody has acknowledged.
 #[derive(Debug)]
 struct Outbox {
@@ -49,6 +56,7 @@ struct Outbox {
     last_seq: u64,
     acked: u64,
     waiting: VecDeque<Waiting>,
+    told: Told,
 }
 
 /// A frame that waits.
@@ -80,6 +88,9 @@ struct Open {
     token: Option<Secret>,
     question: Option<Text<64>>,
     last_seq: u64,
+    /// What was told in the lines that are gone.
+    #[serde(default)]
+    told: Told,
 }
 
 impl Outboxes {
@@ -125,7 +136,13 @@ impl Outboxes {
         }
         let folder = self.folder(attempt);
         make_folder(&folder)?;
-        let open = Open { attempt, token: Some(token), question: None, last_seq: 0 };
+        let open = Open {
+            attempt,
+            token: Some(token),
+            question: None,
+            last_seq: 0,
+            told: Told::default(),
+        };
         self.boxes.insert(attempt, Outbox::write_new(&folder, open)?);
         Ok(())
     }
@@ -195,6 +212,12 @@ impl Outboxes {
         self.boxes.iter().flat_map(of_one).take(count_max).collect()
     }
 
+    /// What was told of an attempt so far.
+    #[must_use]
+    pub fn told(&self, attempt: AttemptId) -> Told {
+        self.boxes.get(&attempt).map(|of| of.told.clone()).unwrap_or_default()
+    }
+
     /// How many frames of an attempt wait.
     #[must_use]
     pub fn waiting(&self, attempt: AttemptId) -> usize {
@@ -220,6 +243,7 @@ impl Outbox {
     }
 
     fn take_in(&mut self, seq: u64, text: String, frame: &Up) {
+        self.told.take(frame);
         match frame {
             Up::Question(asked) => self.question = Some(asked.id.clone()),
             Up::Permission(asked) => self.question = Some(asked.id.clone()),
@@ -253,7 +277,8 @@ impl Outbox {
         self.waiting.retain(|it| it.seq > seq);
         if self.waiting.is_empty() && self.bytes > WORN_BYTES {
             let (token, question) = (self.token.clone(), self.question.clone());
-            let open = Open { attempt, token, question, last_seq: self.last_seq };
+            let (last_seq, told) = (self.last_seq, self.told.clone());
+            let open = Open { attempt, token, question, last_seq, told };
             *self = Self::write_new(&self.folder, open)?;
         }
         Ok(())
@@ -294,9 +319,9 @@ impl Outbox {
     }
 
     fn opened(folder: &Path, file: File, bytes: u64, open: Open) -> Self {
-        let Open { token, question, last_seq, .. } = open;
+        let Open { token, question, last_seq, told, .. } = open;
         let (folder, waiting, acked) = (folder.to_owned(), VecDeque::new(), last_seq);
-        Self { folder, file, bytes, token, question, last_seq, acked, waiting }
+        Self { folder, file, bytes, token, question, last_seq, acked, waiting, told }
     }
 
     /// Reads a file up to the last whole line, and cuts off the rest.

@@ -330,6 +330,3 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |error| Error::File { path, error }
 }
-
-#[cfg(test)]
-mod tests;

@@ -87,11 +87,11 @@ pub struct Agent {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
-    #[error("{} cannot be read: {1}", .0.display())]
-    File(PathBuf, io::Error),
+    #[error("{} cannot be read: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
     /// It is no TOML, or has what nobody knows.
-    #[error("{} is not understood: {1}", .0.display())]
-    Syntax(PathBuf, String),
+    #[error("{} is not understood: {why}", path.display())]
+    Syntax { path: PathBuf, why: String },
     /// Something in it breaks a rule.
     #[error("{}: `{field}` {rule}", path.display())]
     Invalid { path: PathBuf, field: String, rule: String },
@@ -105,7 +105,7 @@ impl Error {
     #[must_use]
     pub fn next(&self) -> String {
         match self {
-            Self::File(path, _) | Self::Syntax(path, _) | Self::Invalid { path, .. } => {
+            Self::File { path, .. } | Self::Syntax { path, .. } | Self::Invalid { path, .. } => {
                 format!("put {} right; docs/guides/running-agents.md lists everything in it", path.display())
             }
             Self::NoAgent(path) => {
@@ -154,7 +154,7 @@ impl Settings {
         let path = folder.join(FILE);
         let text = text_of(&path)?;
         let written: Written = toml::from_str(&text)
-            .map_err(|error| Error::Syntax(path.clone(), plain(&error.to_string())))?;
+            .map_err(|error| Error::Syntax { path: path.clone(), why: plain(&error.to_string()) })?;
         let mut settings =
             settings(written, found).map_err(|Wrong { field, rule }| Error::Invalid {
                 path: path.clone(),
@@ -374,7 +374,7 @@ fn every(text: &str) -> Result<Duration, Wrong> {
 }
 
 fn text_of(path: &Path) -> Result<String, Error> {
-    let failed = |error| Error::File(path.to_owned(), error);
+    let failed = |error| Error::File { path: path.to_owned(), error };
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         other => other.map_err(failed)?,

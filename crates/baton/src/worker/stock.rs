@@ -57,12 +57,6 @@ impl Stock {
     pub fn free(&mut self, attempt: AttemptId) {
         self.taken.remove(&attempt);
     }
-
-    /// How many are there.
-    #[must_use]
-    pub fn taken(&self) -> usize {
-        self.taken.len()
-    }
 }
 
 /// Bytes of memory that one more agent could have: what the machine has left, or what the group of this
@@ -70,8 +64,9 @@ impl Stock {
 #[must_use]
 pub fn memory_left() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
-    let group = fs::read_to_string("/proc/self/cgroup").ok().as_deref().and_then(group_of);
-    let of_group = group.and_then(|group| left_in(&Path::new("/sys/fs/cgroup").join(group)));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    let of_group = group_of(&groups).and_then(|group| left_in(&root.join(group)));
     match (machine, of_group) {
         (Some(machine), Some(group)) => Some(machine.min(group)),
         (machine, group) => machine.or(group),
