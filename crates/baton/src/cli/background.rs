@@ -12,10 +12,10 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -235,10 +235,13 @@ impl Running {
             return Ok(());
         }
         sent.map_err(|error| broke(&error))?;
-        let gone = AsyncFd::register_with_interest(self.0, tokio::io::Interest::READABLE);
-        let gone = gone.map_err(|error| broke(&error))?;
+        let gone = tokio::task::spawn_blocking(move || {
+            let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
+            // A signal of ours ends a wait early, and nothing else does.
+            while let Err(rustix::io::Errno::INTR) = poll(&mut ready, None) {}
+        });
         tokio::select! {
-            ready = gone.readable() => ready.map(drop).map_err(|error| broke(&error)),
+            gone = gone => gone.map_err(|error| broke(&error)),
             Ok(()) = tokio::signal::ctrl_c() => {
                 let detail = "it was told to end, and has not ended yet";
                 Err(Problem::new("unknown", detail).next("baton down").into())
