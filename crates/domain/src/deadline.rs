@@ -13,7 +13,7 @@ use crate::time::{Millis, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deadline {
-    /// From the claim to a running process.
+    /// From the claim, or from when its place was last said to be made, to a running process.
     ProcessStart,
     /// From the process to the prompt being written.
     PromptWrite,
@@ -53,6 +53,20 @@ pub enum Sight {
     ToolFinished,
     /// The work moved: its tree changed, or the agent read what it had not read before.
     Progressed,
+    /// The place for the agent is being made: nothing is started yet, and somebody is at it.
+    Preparing,
+}
+
+/// Whoever knows how long each deadline allows.
+pub trait Allows {
+    /// How long this one does.
+    fn allows(&self, deadline: Deadline) -> Millis;
+}
+
+impl Allows for Policy {
+    fn allows(&self, deadline: Deadline) -> Millis {
+        allowed(deadline, self)
+    }
 }
 
 impl Sight {
@@ -65,7 +79,8 @@ impl Sight {
             | Self::PromptWritten
             | Self::FirstEvent
             | Self::Streaming
-            | Self::Progressed => false,
+            | Self::Progressed
+            | Self::Preparing => false,
         }
     }
 }
@@ -93,7 +108,7 @@ impl Armed {
     }
 
     /// Moves the deadlines on by what was seen.
-    pub fn see(&mut self, sight: Sight, policy: &Policy, now: Timestamp) {
+    pub fn see(&mut self, sight: Sight, terms: &impl Allows, now: Timestamp) {
         use Deadline::{
             FirstEvent, FirstVisibleEvent, ProcessStart, PromptWrite, StreamIdle, ToolIdle,
         };
@@ -116,25 +131,28 @@ impl Armed {
             Sight::ToolFinished => (&[ProcessStart, PromptWrite, ToolIdle], &[StreamIdle]),
             // What the work looks like says nothing about whether the agent still speaks.
             Sight::Progressed => (&[], &[]),
+            Sight::Preparing if self.0.contains_key(&ProcessStart) => (&[], &[ProcessStart]),
+            Sight::Preparing => (&[], &[]),
         };
         for deadline in answered {
             self.0.remove(deadline);
         }
         for deadline in started {
-            self.arm(*deadline, now + allowed(*deadline, policy));
+            self.arm(*deadline, now + terms.allows(*deadline));
         }
     }
 
     /// Only this deadline and the wall clock count from now on: the agent itself is not expected
     /// to show life while it waits, is verified or is stopped.
-    pub fn only(&mut self, deadline: Option<Deadline>, policy: &Policy, now: Timestamp) {
+    pub fn only(&mut self, deadline: Option<Deadline>, terms: &impl Allows, now: Timestamp) {
         self.0.retain(|armed, _| *armed == Deadline::WallClock);
         if let Some(deadline) = deadline {
-            self.arm(deadline, now + allowed(deadline, policy));
+            self.arm(deadline, now + terms.allows(deadline));
         }
     }
 
-    fn arm(&mut self, deadline: Deadline, at: Timestamp) {
+    /// Lets a deadline end then.
+    pub fn arm(&mut self, deadline: Deadline, at: Timestamp) {
         self.0.insert(deadline, at);
     }
 

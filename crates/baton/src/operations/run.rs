@@ -25,5 +25,8 @@ pub use report::{Begin, Checkpoint, Heartbeat, Progress};
 pub use start::Start;
 pub use wait::Wait;
 
+/// What begins the names in the `git` of a checkpoint that workers keep for themselves.
+const WORKERS_OWN: &str = "baton-";
+
 #[cfg(test)]
 mod tests;

@@ -48,8 +48,8 @@ frames! {
             deployment: DeploymentId,
             /// Whose worker it is.
             tenant: Option<TenantId>,
-            /// Which life of the store this is; tokens of another are dead.
-            incarnation: u64,
+            /// Which life of the store this is, in hexadecimal digits; tokens of another are dead.
+            incarnation: Text<16>,
             /// Send a heartbeat at least this often, in milliseconds.
             heartbeat_ms: u64,
             /// How the attempts of the hello stand, in its order.

@@ -165,7 +165,7 @@ pub fn downs() -> Vec<Down> {
             server: said("0.1.0"),
             deployment: named("d-4fr0azk29lqb"),
             tenant: Some(named("local")),
-            incarnation: 24_378,
+            incarnation: said("5f3a"),
             heartbeat_ms: 20_000,
             resume: vec![resume],
         }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use baton_domain::deadline::{Deadline, allowed};
+use baton_domain::deadline::{Allows, Deadline, allowed};
 use baton_domain::ids::AttemptId;
 use baton_domain::policy::Policy;
 use baton_domain::text::{CLAIM_TOKEN_PREFIX, Text};
+use baton_domain::time::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::PACKET_TEXT_BYTES_MAX;
@@ -15,7 +16,7 @@ use crate::views::HandoffView;
 words! {
     /// How far the agent of an attempt is, or what became of it.
     pub enum Phase {
-        /// The worker has the dispatch and prepares.
+        /// The worker has the dispatch and prepares; told again while that takes long.
         Accepted = "accepted",
         /// The process runs.
         ProcessStarted = "process_started",
@@ -95,7 +96,7 @@ record! {
 
     /// How long each phase may take, in milliseconds.
     pub struct Deadlines {
-        /// From the dispatch to a running process.
+        /// From the dispatch, or from the last `accepted`, to a running process.
         process_start: u64,
         /// From the process to the prompt being written.
         prompt_write: u64,
@@ -178,6 +179,51 @@ impl Deadlines {
             cleanup: millis(Deadline::Cleanup),
             wall_clock: millis(Deadline::WallClock),
         }
+    }
+}
+
+impl Conversation {
+    /// The name under which it is kept with a checkpoint. Names that begin like it are the workers' own.
+    pub const KEPT_AS: &str = "baton-session";
+
+    /// In one line, as it is kept.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { program, id, input_tokens, output_tokens, cached_tokens, cost_micros } = self;
+        format!("{program} {id} {input_tokens} {output_tokens} {cached_tokens} {cost_micros}")
+    }
+
+    /// Reads it back; none if there is none to go on with.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let program = Text::new("program", words.next()?).ok()?;
+        let id = Text::new("id", words.next()?).ok()?;
+        let mut count = || words.next()?.parse().ok();
+        Some(Self {
+            program,
+            id,
+            input_tokens: count()?,
+            output_tokens: count()?,
+            cached_tokens: count()?,
+            cost_micros: count()?,
+        })
+    }
+}
+
+impl Allows for Deadlines {
+    fn allows(&self, deadline: Deadline) -> Millis {
+        Millis(match deadline {
+            Deadline::ProcessStart => self.process_start,
+            Deadline::PromptWrite => self.prompt_write,
+            Deadline::FirstEvent => self.first_event,
+            Deadline::FirstVisibleEvent => self.first_visible_event,
+            Deadline::StreamIdle => self.stream_idle,
+            Deadline::ToolIdle => self.tool_idle,
+            Deadline::UserInput => self.user_input,
+            Deadline::Cleanup => self.cleanup,
+            Deadline::WallClock => self.wall_clock,
+        })
     }
 }
 

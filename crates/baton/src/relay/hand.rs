@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
-use baton_domain::ids::Account;
+use baton_domain::ids::{Account, Label, RunId};
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::run::Mode;
+use baton_domain::run::{Mode, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
 use baton_store::{Error, TaskRow};
 use tokio::time::sleep;
 
+use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
 use crate::operations::{find_project, packet};
 use crate::problem::Problem;
-use crate::protocol::{Caps, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
+use crate::protocol::{Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post};
@@ -40,9 +41,9 @@ impl Post {
                 waited = credits.wait_for(|credits| *credits > 0) => if waited.is_err() { return },
             }
             match self.next().await {
-                Ok(claimed) => {
+                Ok((claimed, account)) => {
                     self.credits.send_modify(|credits| *credits = credits.saturating_sub(1));
-                    self.hand_over(&claimed).await;
+                    self.hand_over(&claimed, account).await;
                 }
                 Err(Error::Refused(refusal)) if refusal.may_pass() => {}
                 // Nothing more is handed out here.
@@ -55,8 +56,8 @@ impl Post {
         }
     }
 
-    /// The next run for the worker, by the first of its accounts that is open.
-    async fn next(&self) -> Result<Claimed, Error> {
+    /// The next run for the worker, and the first of its accounts that is open, under which it was claimed.
+    async fn next(&self) -> Result<(Claimed, Option<Account>), Error> {
         let engine = self.relay.engine();
         let (first, others) = match self.accounts.split_first() {
             None => (None, &[][..]),
@@ -71,14 +72,17 @@ impl Post {
                 match engine.claim(self.wish(account)).await {
                     Err(Error::Refused(refusal)) if own_bar(&refusal) => {}
                     Err(Error::Refused(refusal)) if refusal.may_pass() => {
-                        return engine.claim_until(self.wish(account), self.until(WAIT)).await;
+                        let claimed =
+                            engine.claim_until(self.wish(account), self.until(WAIT)).await;
+                        return claimed.map(|claimed| (claimed, account.cloned()));
                     }
-                    other => return other,
+                    other => return other.map(|claimed| (claimed, account.cloned())),
                 }
             }
             wait = WAIT_SHUT;
         }
-        engine.claim_until(self.wish(first), self.until(wait)).await
+        let claimed = engine.claim_until(self.wish(first), self.until(wait)).await;
+        claimed.map(|claimed| (claimed, first.cloned()))
     }
 
     async fn until(&self, longest: Duration) {
@@ -110,9 +114,9 @@ impl Post {
     }
 
     /// Hands a run over, or gives it back.
-    async fn hand_over(&self, claimed: &Claimed) {
+    async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
         let attempt = claimed.attempt;
-        let dispatch = match self.dispatch(claimed).await {
+        let dispatch = match self.dispatch(claimed, account).await {
             Ok(dispatch) => dispatch,
             Err(problem) => {
                 tracing::warn!(%attempt, detail = problem.detail(), "a run cannot be handed over");
@@ -146,7 +150,11 @@ impl Post {
         }
     }
 
-    async fn dispatch(&self, claimed: &Claimed) -> Result<Dispatch, Problem> {
+    async fn dispatch(
+        &self,
+        claimed: &Claimed,
+        account: Option<Account>,
+    ) -> Result<Dispatch, Problem> {
         let call = self.relay.call(&self.caller, &self.actor);
         let flow = &claimed.flow;
         let row = match &claimed.brief {
@@ -167,7 +175,7 @@ impl Post {
             return Err(Problem::new("internal", "a worker was given the token of a solo agent"));
         };
         let project = find_project(&call, &flow.project).await?.what;
-        let id = baton_domain::ids::RunId { task: flow.id, number: run.number };
+        let id = RunId { task: flow.id, number: run.number };
         let fresh = run.tally.tries == 0 && run.previous.is_none();
         let stage = project.stage(&run.stage);
         let name = Line::new("project", flow.project.as_str())?;
@@ -184,8 +192,8 @@ impl Post {
             lease_ms: claimed.lease.0,
             deadlines: Deadlines::of(&flow.policy),
             caps: Some(Caps::of(&flow.policy)),
-            account: None,
-            session: None,
+            account,
+            session: conversation(&call, run, id).await?,
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),
@@ -193,6 +201,20 @@ impl Post {
         };
         Ok(fitting(dispatch))
     }
+}
+
+/// The conversation of the attempt before, as its worker kept it last.
+async fn conversation(call: &Call, run: &Run, id: RunId) -> Result<Option<Conversation>, Problem> {
+    if run.checkpoints == 0 {
+        return Ok(None);
+    }
+    let notes = call.run(id).await?.checkpoints;
+    let is_kept = |name: &&Label| name.as_str() == Conversation::KEPT_AS;
+    let kept = notes.iter().rev().find_map(|one| {
+        let name = one.note.git.keys().find(is_kept)?;
+        one.note.git.get(name)
+    });
+    Ok(kept.and_then(|line| Conversation::read(line.as_str())))
 }
 
 /// The same within the bounds of a message: the text says everything that the sections say.

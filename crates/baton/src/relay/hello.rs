@@ -17,7 +17,7 @@ use crate::protocol::{
 };
 use crate::tokens::{Pass, Speaker};
 
-use super::post::{Mine, Post, Present, stopping};
+use super::post::{Mine, Post, Present, standing, stopping};
 use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
 
 /// How often a worker shows that it lives, in milliseconds: often enough for the shortest lease that
@@ -80,7 +80,8 @@ impl Relay {
             server: Text::new("version", env!("CARGO_PKG_VERSION")).expect("a version is a text"),
             deployment: ours,
             tenant: Some(post.caller.tenant.clone()),
-            incarnation: self.engine().incarnation(),
+            incarnation: Text::new("incarnation", format!("{:x}", self.engine().incarnation()))
+                .expect("sixteen digits are enough"),
             heartbeat_ms: HEARTBEAT_MS,
             resume,
         };
@@ -147,6 +148,7 @@ impl Post {
             if let Some(mine) = self.lock().get_mut(&attempt) {
                 mine.told.stop = stands.stop.is_some();
                 mine.told.fenced = stands.fenced.is_some();
+                mine.told.stands = stands.stands;
             }
             resume.push(stands);
         }
@@ -211,7 +213,7 @@ fn stands(attempt: AttemptId, committed: &Committed) -> Resume {
         lease_ms: lease_ms(committed),
         stop: committed.task.as_ref().and_then(|flow| stopping(flow, attempt)),
         fenced: None,
-        stands: None,
+        stands: committed.task.as_ref().and_then(|flow| standing(flow, attempt)),
     }
 }
 

@@ -12,7 +12,7 @@ use baton_store::{Actor, Aim, Committed, Error, Order};
 use tokio::sync::watch;
 
 use crate::identity::Caller;
-use crate::protocol::{Down, SLOTS_MAX, Verdict};
+use crate::protocol::{Down, SLOTS_MAX, Standing, Verdict};
 use crate::tokens::Pass;
 
 use super::{Mouth, Place, Relay};
@@ -66,6 +66,8 @@ pub(super) struct ToldSoFar {
     pub(super) stop: bool,
     /// That it holds the run no longer.
     pub(super) fenced: bool,
+    /// How its run stands.
+    pub(super) stands: Option<Standing>,
     /// The answer that was given at this version of its task.
     pub(super) answer: Option<u64>,
 }
@@ -182,6 +184,17 @@ pub(super) fn stopping(flow: &Flow, attempt: AttemptId) -> Option<Verdict> {
         Outcome::Cancelled => Verdict::Cancelled,
         Outcome::EndedWithoutResult => Verdict::EndedWithoutResult,
     })
+}
+
+/// How the run of an attempt stands that goes on.
+pub(super) fn standing(flow: &Flow, attempt: AttemptId) -> Option<Standing> {
+    let held = flow.run.as_ref()?.held().filter(|held| held.attempt == attempt.number)?;
+    match held.phase {
+        Phase::Leased | Phase::Working => Some(Standing::Working),
+        Phase::WaitingInput(_) => Some(Standing::Waiting),
+        Phase::Verifying { .. } => Some(Standing::Verifying),
+        Phase::Stopping { .. } => None,
+    }
 }
 
 /// Whether the attempt holds the run.

@@ -1,18 +1,23 @@
 //! What a worker tells of an attempt, as orders.
 
+use std::collections::BTreeMap;
+
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, Command, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
-use baton_domain::ids::AttemptId;
+use baton_domain::ids::{AttemptId, Label};
+use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::pool::{PoolName, Shut};
 use baton_domain::project::RecordCommand;
 use baton_domain::run::Mark;
-use baton_domain::text::{Message, Summary, Text};
+use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
 use baton_store::{Aim, Error};
 
 use crate::problem::Problem;
-use crate::protocol::{About, Ack, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up};
+use crate::protocol::{
+    About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
+};
 
 use super::hello::lost;
 use super::post::{Post, holds};
@@ -142,7 +147,7 @@ impl Post {
             Up::Checkpoint(frame) => {
                 let usual = || Summary::new("summary", "Snapshot").expect("a word is a text");
                 let summary = frame.summary.clone().unwrap_or_else(usual);
-                let git = frame.git.clone();
+                let git = with_session(frame);
                 let note = Note { summary, cursor: None, evidence: vec![], git };
                 supervisor(Supervisor::Snapshot(Box::new(note)))
             }
@@ -207,7 +212,7 @@ enum Refused {
 
 fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refused> {
     let sight = match frame.phase {
-        Phase::Accepted => return Ok(None),
+        Phase::Accepted => Sight::Preparing,
         Phase::InputReceived => {
             return Ok(Some(Command::Agent(proof.clone(), Agent::Receive(Mark::Applied))));
         }
@@ -243,6 +248,18 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
         Phase::Progressed => Sight::Progressed,
     };
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
+}
+
+/// What is kept of the work tree, with the conversation to go on with: the next attempt is handed it, wherever it is.
+fn with_session(frame: &Checkpoint) -> BTreeMap<Label, Line> {
+    let mut git = frame.git.clone();
+    let line = frame.session.as_ref().map_or_else(|| "none".to_owned(), Conversation::line);
+    if let (Ok(name), Ok(line)) = (Conversation::KEPT_AS.parse(), Line::new("session", line))
+        && git.len() < EVIDENCE_MAX
+    {
+        git.insert(name, line);
+    }
+    git
 }
 
 /// A request for permission as a person reads it.

@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use crate::changes::Listener;
 use crate::problem::Problem;
-use crate::protocol::{Answer, Cancel, Fenced};
+use crate::protocol::{Answer, Cancel, Fenced, Standing, Stands};
 
 use super::hello::lost;
-use super::post::{Post, holds, stopping};
+use super::post::{Post, holds, standing, stopping};
 use super::too_slow;
 
 /// At least so long between two looks, so that a busy tenant is not read once per commit and worker.
@@ -115,6 +115,7 @@ impl Post {
                     self.say(Cancel { attempt, why }).map_err(|_| too_slow())?;
                 }
             } else {
+                self.tell_standing(flow, attempt)?;
                 self.tell_answer(flow, attempt).await?;
             }
         }
@@ -128,6 +129,17 @@ impl Post {
         mark: impl FnOnce(&mut super::post::ToldSoFar) -> bool,
     ) -> bool {
         self.lock().get_mut(&attempt).is_some_and(|mine| !mark(&mut mine.told))
+    }
+
+    /// How the run stands, when that changed: an agent that waits for a person is not hung.
+    fn tell_standing(&self, flow: &Flow, attempt: AttemptId) -> Result<(), Problem> {
+        let Some(how) = standing(flow, attempt) else { return Ok(()) };
+        // A run that was handed over, and one of which nothing was said, is worked on.
+        let known = |before: Option<Standing>| before.unwrap_or(Standing::Working) == how;
+        if self.tells(attempt, |told| known(told.stands.replace(how))) {
+            self.say(Stands { attempt, how }).map_err(|_| too_slow())?;
+        }
+        Ok(())
     }
 
     /// The answer to the question that the agent waits on, until the worker says that it has it.

@@ -11,16 +11,17 @@ use baton_domain::time::Timestamp;
 use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use crate::adapters::{self, Follower, Heard};
+use crate::adapters::{self, Follower, Heard, Program};
 use crate::clock::{awake_ms, boot_ms};
-use crate::protocol::{Caps, Down, Resume};
+use crate::protocol::{Caps, Checkpoint, Down, Resume};
 use crate::shim::spool::{Reader, Record, Stream};
 use crate::shim::{self, Change, Exit, Found, Handle, Note, Place, Proof, Status};
 
 use super::card::Card;
-use super::course::{Act, At, Broken, Course, Input, Said, Terms, Told};
+use super::course::{Act, At, Broken, Course, Input, Said, Terms, Told, Why};
 use super::link::Link;
 use super::prepare::{Error, Premises};
 
@@ -130,18 +131,38 @@ impl Driver {
             self.go_on().await;
         }
         let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        let cleared = tokio::task::spawn_blocking(move || premises.clear(&card)).await;
+        let cleared = spawn_blocking(move || premises.clear(&card)).await;
         if cleared.is_err() {
             tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
         }
         self.card
     }
 
-    /// Prepares and launches. What the server says meanwhile waits: it takes seconds at most.
+    /// Prepares and launches. What the server says meanwhile is heard.
     async fn begin(&mut self) {
-        let spec = match self.prepared().await {
-            Ok(spec) => spec,
-            Err(error) => return self.feed(Input::Refused(broken(&error)), now()).await,
+        let mut preparing = self.prepare();
+        let prepared = loop {
+            let due = self.due();
+            tokio::select! {
+                prepared = &mut preparing => break prepared,
+                word = self.words.recv() => match word {
+                    Some(word) => self.hear(word).await,
+                    None => self.over = true,
+                },
+                () = sleep(due) => self.feed(Input::Tick, now()).await,
+            }
+            // Whatever is being prepared is left to itself: it is there for the next attempt.
+            if self.over || self.ended {
+                return;
+            }
+        };
+        let spec = match prepared {
+            Ok(Ok(spec)) => spec,
+            Ok(Err(error)) => return self.feed(Input::Refused(broken(&error)), now()).await,
+            Err(error) => {
+                let broken = lost("not_prepared", &error.to_string());
+                return self.feed(Input::Refused(broken), now()).await;
+            }
         };
         self.feed(Input::Prepared, now()).await;
         if self.over || self.ended {
@@ -162,21 +183,23 @@ impl Driver {
         }
     }
 
-    async fn prepared(&mut self) -> Result<shim::Spec, Error> {
+    fn prepare(&self) -> JoinHandle<Result<shim::Spec, Error>> {
         let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
         let lease = self.card.dispatch.lease_ms;
         let fence = self.card.came_boot_ms.saturating_add(lease / 3 * 2);
         let folder = self.place.folder().to_owned();
-        let prepared = tokio::task::spawn_blocking(move || {
+        spawn_blocking(move || {
             let spec = premises.furnish(&card, fence)?;
             let written = card.write(&folder);
             written.map_err(|error| Error::File { path: folder, error })?;
             Ok(spec)
-        });
-        prepared.await.unwrap_or_else(|error| {
-            let path = self.place.folder().to_owned();
-            Err(Error::File { path, error: io::Error::other(error) })
         })
+    }
+
+    /// How long until the course wants to be asked.
+    fn due(&self) -> Duration {
+        let due = self.course.due();
+        due.map_or(Duration::MAX, |due| Duration::from_millis(due.since(now())))
     }
 
     /// Feeds what the worker before knew, and then what became of it.
@@ -240,9 +263,7 @@ impl Driver {
         if self.started && !self.ended && self.handle.is_none() {
             return self.find_again().await;
         }
-        let due = self.course.due().map_or(Duration::MAX, |due| {
-            Duration::from_millis(due.since(now()))
-        });
+        let due = self.due();
         let changed = async {
             match &mut self.handle {
                 Some(handle) => handle.changes().recv().await,
@@ -489,8 +510,10 @@ impl Driver {
                 }
                 None
             }
-            // A plain folder stays where it is, for the next attempt on this machine.
-            Act::Snapshot(_) => Some(Input::Kept),
+            Act::Snapshot(why) => {
+                self.keep(why);
+                Some(Input::Kept)
+            }
             Act::Quarantine => {
                 tracing::warn!(%attempt, "something of it may still run");
                 None
@@ -499,6 +522,18 @@ impl Driver {
                 self.over = true;
                 None
             }
+        }
+    }
+
+    /// A plain folder stays where it is, for the next attempt on this machine; what is told is how to go on with
+    /// the conversation.
+    fn keep(&self, why: Why) {
+        let attempt = self.card.dispatch.attempt;
+        let Some(session) = self.course.conversation().filter(|_| why != Why::Timer) else { return };
+        let git = std::collections::BTreeMap::new();
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session: Some(session) };
+        if let Err(error) = self.link.tell(frame) {
+            tracing::warn!(%attempt, %error, "a snapshot was not told");
         }
     }
 
@@ -564,7 +599,22 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         snapshot_every_ms: u64::try_from(snapshot_every).unwrap_or(u64::MAX),
         purpose: dispatch.purpose,
         account: dispatch.account.clone().or_else(|| card.account.clone()),
-        program: Some(card.program().word()),
+        program: goes_on(card.program()).then(|| card.program().word()),
+        conversation: dispatch.session.clone().filter(|_| card.talk.resumed),
+        read: std::collections::BTreeSet::new(),
+    }
+}
+
+/// Whether the conversations of a program can be gone on with.
+fn goes_on(program: Program) -> bool {
+    match program {
+        Program::Command | Program::Script => false,
+        Program::Claude
+        | Program::Codex
+        | Program::CodexExec
+        | Program::Gemini
+        | Program::Opencode
+        | Program::Acp => true,
     }
 }
 

@@ -5,20 +5,37 @@
 //! next. A worker that comes back makes a new one, feeds it the whole spool again and says [`Input::Back`]; until
 //! then nothing is answered, and from then on only what the one before it had not told.
 
+use std::collections::BTreeSet;
+
+use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::{Account, AttemptId};
 use baton_domain::run::Purpose;
-use baton_domain::text::{Code, Reason};
+use baton_domain::text::{Code, Reason, Text};
 use baton_domain::time::Timestamp;
 
-use crate::adapters::{Consent, Reply, Seen};
-use crate::protocol::{Caps, Conversation, Deadlines, Standing, Verdict};
+use crate::adapters::{Consent, Limit, Reply, Seen, Usage};
+use crate::protocol::{Caps, Conversation, Deadlines, Phase, Standing, Verdict};
 use crate::shim::{Cause, Exit, Proof};
+
+use asking::Wishes;
+use clocks::Clocks;
+use ending::{Ladder, Latch, sentence};
+use turn::Turn;
+use watch::{LIFE_EVERY_MS, READ_MAX};
 
 pub use report::{Report, Until};
 pub use told::Told;
 
+mod asking;
+mod clocks;
+mod ending;
 mod report;
 mod told;
+mod turn;
+mod watch;
+
+/// How long making its place may take, setup commands included.
+pub const PREPARE_MS_MAX: u64 = 600_000;
 
 /// A moment: milliseconds since the machine was started, time that it slept included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +76,10 @@ pub struct Terms {
     pub account: Option<Account>,
     /// The program, as settings call it, if its conversations can be gone on with.
     pub program: Option<&'static str>,
+    /// The conversation that it goes on with.
+    pub conversation: Option<Conversation>,
+    /// What attempts before it have read, by names that mean the same in every worktree.
+    pub read: BTreeSet<String>,
 }
 
 /// What happens to an attempt.
@@ -70,7 +91,7 @@ pub enum Input {
     Refused(Broken),
     /// Its process runs.
     Launched,
-    /// What it is told is written to it.
+    /// What it is told is written to it: the first record of its input, or its start if that came with it.
     PromptWritten,
     /// Something was seen of the agent.
     Seen(Seen),
@@ -169,20 +190,104 @@ pub enum Why {
 pub struct Course {
     attempt: AttemptId,
     terms: Terms,
+    /// What the server knows.
     told: Told,
-    is_over: bool,
+    /// Whether the spool is fed again: then nothing is done and nothing is told.
     replays: bool,
+    acts: Vec<Act>,
+    since: At,
+    place: Place,
+    clocks: Clocks,
+    /// Whether the server can be heard.
+    is_linked: bool,
+    standing: Standing,
+    beats: Beats,
+    milestones: BTreeSet<Phase>,
+    turn: Turn,
+    turns: u32,
+    tool_calls: u32,
+    tools: BTreeSet<String>,
+    wishes: Wishes,
+    used: Usage,
+    limit: Option<Limit>,
+    session: Option<String>,
+    session_is_lost: bool,
+    read: BTreeSet<String>,
+    tree: Option<String>,
+    cpu_ms: Option<u64>,
+    /// What the work is being kept for.
+    keeps: Option<Why>,
+    latch: Option<Latch>,
+    is_fenced: bool,
+    ladder: Ladder,
+    is_over: bool,
+}
+
+/// How far its process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// There is none.
+    Preparing,
+    /// There may be one.
+    Starting,
+    /// There is one.
+    Running,
+    /// There was one, or never will be.
+    Gone,
+}
+
+/// When what is told now and then was told last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beats {
+    accepted: Option<At>,
+    life: Option<At>,
+    tool: Option<At>,
+    progress: Option<At>,
+    usage: Option<At>,
+    snapshot: Option<At>,
 }
 
 impl Course {
     /// An attempt that was dispatched now.
     #[must_use]
     pub fn new(attempt: AttemptId, terms: Terms, at: At) -> Self {
-        let _ = at;
-        Self { attempt, terms, told: Told::default(), is_over: false, replays: false }
+        let clocks = Clocks::new(terms.deadlines.clone(), at);
+        let read = terms.read.iter().take(READ_MAX).cloned().collect();
+        Self {
+            attempt,
+            terms,
+            told: Told::default(),
+            replays: false,
+            acts: vec![],
+            since: at,
+            place: Place::Preparing,
+            clocks,
+            is_linked: true,
+            standing: Standing::Working,
+            beats: Beats::default(),
+            milestones: BTreeSet::new(),
+            turn: Turn::new(),
+            turns: 0,
+            tool_calls: 0,
+            tools: BTreeSet::new(),
+            wishes: Wishes::new(),
+            used: Usage::default(),
+            limit: None,
+            session: None,
+            session_is_lost: false,
+            read,
+            tree: None,
+            cpu_ms: None,
+            keeps: None,
+            latch: None,
+            is_fenced: false,
+            ladder: Ladder::default(),
+            is_over: false,
+        }
     }
 
-    /// An attempt that was dispatched then and of which a worker before told this much. Feed it the spool.
+    /// An attempt that was dispatched then and of which a worker before told this much. Feed it what happened since, then
+    /// [`Input::Back`].
     #[must_use]
     pub fn returning(attempt: AttemptId, terms: Terms, told: Told, dispatched: At) -> Self {
         Self { told, replays: true, ..Self::new(attempt, terms, dispatched) }
@@ -190,31 +295,241 @@ impl Course {
 
     /// Goes on by one thing that happened, and says what is to be done, in this order.
     pub fn step(&mut self, input: Input, at: At) -> Vec<Act> {
-        let _ = at;
         if self.is_over {
             return vec![];
         }
-        let acts = match input {
-            Input::Exited(_) => vec![Act::Stop { grace_ms: self.terms.grace_ms }],
-            Input::Stopped(proof) | Input::ShimGone(proof) if !proof.survivor => {
-                self.is_over = true;
-                vec![Act::Tell(Report::Stopped(proof)), Act::Over]
+        self.take(input, at);
+        std::mem::take(&mut self.acts)
+    }
+
+    fn take(&mut self, input: Input, at: At) {
+        match input {
+            Input::Prepared => {
+                self.place = Place::Starting;
+                self.clocks.arm(Deadline::ProcessStart, at);
             }
-            _ => vec![],
-        };
-        if self.replays { vec![] } else { acts }
+            Input::Refused(broken) => self.refused(broken, at),
+            Input::Launched => self.launched(at),
+            Input::PromptWritten if self.latch.is_none() => self.prompt_written(at),
+            Input::Seen(seen) => self.seen(seen, at),
+            Input::Deaf if self.latch.is_none() => {
+                self.clocks.only(None, at);
+                self.turn.deaf(at);
+            }
+            Input::Ending(cause) => self.shim_ends(cause, at),
+            Input::Exited(exit) => self.exited(exit, at),
+            Input::Stopped(proof) => {
+                let latch = Latch::lost("stopped", "its shim ended it, and did not say why");
+                self.proved(proof, latch, at);
+            }
+            Input::ShimGone(proof) => {
+                self.proved(proof, Latch::lost("shim_gone", "its shim was killed"), at);
+            }
+            Input::Said(said) => self.said(said, at),
+            Input::Renewed { lease_ms } => self.renewed(lease_ms, at),
+            Input::Cut => self.is_linked = false,
+            Input::Moved { tree } => self.moved(tree, at),
+            Input::Busy { cpu_ms } => self.busy(cpu_ms, at),
+            Input::Kept => self.kept(at),
+            Input::Slept { millis } => self.clocks.slept(millis),
+            Input::Drain => {
+                let reason = sentence("the worker ends");
+                self.close(Latch::Released { reason, until: Until::Now }, at);
+            }
+            Input::Tick => self.tick(at),
+            Input::Back => self.back(at),
+            // What ends is told nothing more.
+            Input::PromptWritten | Input::Deaf => {}
+        }
+    }
+
+    fn said(&mut self, said: Said, at: At) {
+        self.is_linked = true;
+        match said {
+            Said::Fenced(_) => self.fenced(at),
+            // What ends is told nothing more.
+            _ if self.latch.is_some() => {}
+            Said::Answer { id, text } => self.answered(&id, text, at),
+            Said::Cancel(_) => self.close(Latch::Called, at),
+            Said::Stands(standing) => self.stands(standing, at),
+        }
+    }
+
+    fn launched(&mut self, at: At) {
+        self.place = Place::Running;
+        self.milestone(Phase::ProcessStarted);
+        self.clocks.see(Sight::ProcessStarted, at);
+        self.beats.snapshot = Some(at);
+    }
+
+    /// Its lease lives on, and so may its processes: for two thirds of it, so that they are gone before it ends.
+    fn renewed(&mut self, lease_ms: u64, at: At) {
+        self.is_linked = true;
+        if self.is_running() && !self.is_fenced {
+            self.act(Act::Renew { until: at.plus(lease_ms / 3 * 2) });
+        }
+    }
+
+    /// Time has passed: whatever is due is done.
+    fn tick(&mut self, at: At) {
+        if self.latch.is_some() {
+            return self.climb(at);
+        }
+        self.prepare(at);
+        self.tell_usage(at);
+        self.tell_tool(at);
+        if self.snapshot_due().is_some_and(|due| due <= at) {
+            self.keep(Why::Timer, at);
+        }
+        let overdue = self.deadlines().filter(|(_, ends)| *ends <= at);
+        if let Some((deadline, _)) = overdue.min_by_key(|(_, ends)| *ends) {
+            return self.close(Latch::TimedOut(deadline), at);
+        }
+        self.nudge(at);
+    }
+
+    /// Says that its place is being made, as long as that may take.
+    fn prepare(&mut self, at: At) {
+        if self.prepare_due().is_none_or(|due| due > at) {
+            return;
+        }
+        if at.since(self.since) >= PREPARE_MS_MAX {
+            let reason = "its place was not made in time";
+            return self.close(Latch::lost("prepare_timeout", reason), at);
+        }
+        self.beats.accepted = Some(at);
+        self.tell(Report::Phase(Phase::Accepted));
+    }
+
+    fn prepare_due(&self) -> Option<At> {
+        let next = self.beats.accepted.map_or(self.since, |last| last.plus(LIFE_EVERY_MS));
+        let is_in_time = next.min(self.since.plus(PREPARE_MS_MAX));
+        (self.place == Place::Preparing).then_some(is_in_time)
+    }
+
+    /// Deadlines that may pass. Whether a person has answered only the server knows.
+    fn deadlines(&self) -> impl Iterator<Item = (Deadline, At)> + '_ {
+        let counts = |deadline| deadline != Deadline::UserInput || self.is_linked;
+        self.clocks.iter().filter(move |(deadline, _)| counts(*deadline))
     }
 
     /// When [`Input::Tick`] is wanted next.
     #[must_use]
     pub fn due(&self) -> Option<At> {
-        None
+        if self.is_over || self.replays {
+            return None;
+        }
+        if self.latch.is_some() {
+            return self.ladder.due();
+        }
+        let nudge = if self.waits() { None } else { self.turn.due(self.is_linked) };
+        let others = [self.prepare_due(), self.usage_due(), self.tool_due(), self.snapshot_due()];
+        let deadlines = self.deadlines().map(|(_, ends)| ends);
+        deadlines.chain(others.into_iter().flatten()).chain(nudge).min()
+    }
+
+    /// Everything of the spool was fed again: tells what the worker before did not, and goes on.
+    fn back(&mut self, at: At) {
+        if !std::mem::replace(&mut self.replays, false) {
+            return;
+        }
+        self.is_linked = false;
+        self.beats = Beats { snapshot: self.beats.snapshot, ..Beats::default() };
+        self.keeps = None;
+        if self.latch.is_none() && (self.told.ended() || self.told.dead()) {
+            self.latch = Some(Latch::Before);
+        }
+        // What it may have done is told before its end is: that says whether it is safe to try again.
+        for phase in self.milestones.clone() {
+            if !self.told.has(phase) && !self.told.ended() {
+                self.tell(Report::Phase(phase));
+            }
+        }
+        if let Some(limit) = self.limit.take().filter(|limit| !self.told.limited(limit.hard)) {
+            self.tell_limit(&limit);
+        }
+        self.tell_usage_now(at);
+        if self.latch.is_some() {
+            return self.end_again(at);
+        }
+        self.ask_again(at);
+        self.turn.back(self.turns, at);
+        self.tick(at);
+    }
+
+    /// Keeps the work, unless it is being kept.
+    fn keep(&mut self, why: Why, at: At) {
+        if !self.keeps_work() || self.replays {
+            return;
+        }
+        self.beats.snapshot = Some(at);
+        if self.keeps.is_none() {
+            self.keeps = Some(why);
+            self.act(Act::Snapshot(why));
+        }
+    }
+
+    /// The work was kept, or could not be.
+    fn kept(&mut self, at: At) {
+        let why = self.keeps.take();
+        if self.ladder.keep_by().is_none() {
+            return;
+        }
+        match why {
+            Some(Why::Stop) => self.conclude(at),
+            // What was kept while it still ran is not the last of it.
+            Some(Why::Timer | Why::Phase) | None => self.keep(Why::Stop, at),
+        }
+    }
+
+    /// Whether there is work to keep.
+    fn keeps_work(&self) -> bool {
+        self.terms.purpose == Purpose::Work && self.terms.snapshot_every_ms > 0
+    }
+
+    fn snapshot_due(&self) -> Option<At> {
+        let next = self.beats.snapshot?.plus(self.terms.snapshot_every_ms);
+        (self.is_running() && self.keeps.is_none() && self.keeps_work()).then_some(next)
+    }
+
+    fn is_running(&self) -> bool {
+        self.place == Place::Running
+    }
+
+    /// Tells something; whoever holds its run no longer is heard only about what it cost and that it is dead.
+    fn tell(&mut self, report: Report) {
+        let late = matches!(report, Report::Used(_) | Report::Stopped(_));
+        if self.replays || (self.is_fenced && !late) {
+            return;
+        }
+        self.told.take(&report.clone().frame(self.attempt, Timestamp(0)));
+        self.acts.push(Act::Tell(report));
+    }
+
+    /// Does something to the agent itself, which only who holds the run may.
+    fn write(&mut self, act: Act) {
+        if !self.is_fenced {
+            self.act(act);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        if !self.replays {
+            self.acts.push(act);
+        }
     }
 
     /// How far it is, in one word: preparing, starting, working, asking, stopping, over.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        if self.is_over { "over" } else { "preparing" }
+        match self.place {
+            _ if self.is_over => "over",
+            _ if self.latch.is_some() => "stopping",
+            Place::Preparing => "preparing",
+            Place::Starting => "starting",
+            Place::Running | Place::Gone if self.waits() => "asking",
+            Place::Running | Place::Gone => "working",
+        }
     }
 
     /// Which attempt it is.
@@ -223,9 +538,37 @@ impl Course {
         self.attempt
     }
 
+    /// Files that this attempt and those before it have read: what the next one is given as [`Terms::read`].
+    #[must_use]
+    pub fn read(&self) -> &BTreeSet<String> {
+        &self.read
+    }
+
     /// The conversation of its agent, as far as it can be gone on with, for the frame that tells a snapshot.
     #[must_use]
     pub fn conversation(&self) -> Option<Conversation> {
-        None
+        let before = self.terms.conversation.as_ref();
+        let id = self.session.as_deref().or(before.map(|before| before.id.as_str()));
+        let id = id.filter(|_| !self.session_is_lost)?;
+        let mut booked = self.used;
+        if let Some(before) = before.filter(|before| before.id.as_str() == id) {
+            booked = booked.plus(Usage {
+                input: before.input_tokens,
+                output: before.output_tokens,
+                cached: before.cached_tokens,
+                cost_micros: before.cost_micros,
+            });
+        }
+        Some(Conversation {
+            program: Text::new("program", self.terms.program?).ok()?,
+            id: Text::new("id", id).ok()?,
+            input_tokens: booked.input,
+            output_tokens: booked.output,
+            cached_tokens: booked.cached,
+            cost_micros: booked.cost_micros,
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

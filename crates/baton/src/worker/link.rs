@@ -116,6 +116,12 @@ impl Link {
         Ok(seq)
     }
 
+    /// What was told of an attempt, by this process or by one before it.
+    #[must_use]
+    pub fn told(&self, attempt: AttemptId) -> Told {
+        self.shared.lock().told(attempt)
+    }
+
     /// There is room for so many more runs. Told anew after each welcome.
     pub fn credit(&self, n: u16) {
         self.say(Credit { n });
@@ -134,12 +140,6 @@ impl Link {
     /// What concerns no attempt is worth nothing later: without a server it is dropped.
     fn say(&self, frame: impl Into<Up>) {
         drop(self.aside.try_send(frame.into()));
-    }
-
-    /// What was told of an attempt, by this worker or by one before it.
-    #[must_use]
-    pub fn told(&self, attempt: AttemptId) -> Told {
-        self.shared.lock().told(attempt)
     }
 
     /// How many frames of an attempt the server has not acknowledged.

@@ -13,11 +13,11 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::AttemptId;
-use baton_domain::text::Text;
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::{Alive, SLOTS_MAX, Secret, Up, read, write};
+
 use super::course::Told;
-use crate::protocol::{Alive, Phase, SLOTS_MAX, Secret, Up, read, write};
 
 /// What the file of an attempt is called.
 const FILE: &str = "outbox";
@@ -52,11 +52,10 @@ struct Outbox {
     file: File,
     bytes: u64,
     token: Option<Secret>,
-    question: Option<Text<64>>,
+    told: Told,
     last_seq: u64,
     acked: u64,
     waiting: VecDeque<Waiting>,
-    told: Told,
 }
 
 /// A frame that waits.
@@ -86,11 +85,8 @@ enum Line {
 struct Open {
     attempt: AttemptId,
     token: Option<Secret>,
-    question: Option<Text<64>>,
-    last_seq: u64,
-    /// What was told in the lines that are gone.
-    #[serde(default)]
     told: Told,
+    last_seq: u64,
 }
 
 impl Outboxes {
@@ -136,13 +132,7 @@ impl Outboxes {
         }
         let folder = self.folder(attempt);
         make_folder(&folder)?;
-        let open = Open {
-            attempt,
-            token: Some(token),
-            question: None,
-            last_seq: 0,
-            told: Told::default(),
-        };
+        let open = Open { attempt, token: Some(token), told: Told::default(), last_seq: 0 };
         self.boxes.insert(attempt, Outbox::write_new(&folder, open)?);
         Ok(())
     }
@@ -191,7 +181,7 @@ impl Outboxes {
             attempt: *attempt,
             token: of.token.clone(),
             last_seq: of.last_seq,
-            question: of.question.clone(),
+            question: of.told.asked().cloned(),
         };
         self.boxes.iter().map(alive).collect()
     }
@@ -212,7 +202,7 @@ impl Outboxes {
         self.boxes.iter().flat_map(of_one).take(count_max).collect()
     }
 
-    /// What was told of an attempt so far.
+    /// What was told of an attempt, acknowledged or not.
     #[must_use]
     pub fn told(&self, attempt: AttemptId) -> Told {
         self.boxes.get(&attempt).map(|of| of.told.clone()).unwrap_or_default()
@@ -244,25 +234,6 @@ impl Outbox {
 
     fn take_in(&mut self, seq: u64, text: String, frame: &Up) {
         self.told.take(frame);
-        match frame {
-            Up::Question(asked) => self.question = Some(asked.id.clone()),
-            Up::Permission(asked) => self.question = Some(asked.id.clone()),
-            Up::Lifecycle(told) if told.phase == Phase::InputReceived => self.question = None,
-            Up::Lifecycle(_)
-            | Up::Hello(_)
-            | Up::Credit(_)
-            | Up::Usage(_)
-            | Up::Limit(_)
-            | Up::Gate(_)
-            | Up::Checkpoint(_)
-            | Up::Exited(_)
-            | Up::Stopped(_)
-            | Up::Lost(_)
-            | Up::Released(_)
-            | Up::Probed(_)
-            | Up::Heartbeat(_)
-            | Up::Bye(_) => {}
-        }
         let late = matches!(frame, Up::Stopped(_) | Up::Usage(_) | Up::Checkpoint(_));
         self.waiting.push_back(Waiting { seq, text, late });
     }
@@ -276,9 +247,8 @@ impl Outbox {
         self.acked = self.acked.max(seq);
         self.waiting.retain(|it| it.seq > seq);
         if self.waiting.is_empty() && self.bytes > WORN_BYTES {
-            let (token, question) = (self.token.clone(), self.question.clone());
-            let (last_seq, told) = (self.last_seq, self.told.clone());
-            let open = Open { attempt, token, question, last_seq, told };
+            let (token, told) = (self.token.clone(), self.told.clone());
+            let open = Open { attempt, token, told, last_seq: self.last_seq };
             *self = Self::write_new(&self.folder, open)?;
         }
         Ok(())
@@ -319,9 +289,9 @@ impl Outbox {
     }
 
     fn opened(folder: &Path, file: File, bytes: u64, open: Open) -> Self {
-        let Open { token, question, last_seq, told, .. } = open;
+        let Open { token, told, last_seq, .. } = open;
         let (folder, waiting, acked) = (folder.to_owned(), VecDeque::new(), last_seq);
-        Self { folder, file, bytes, token, question, last_seq, acked, waiting, told }
+        Self { folder, file, bytes, token, told, last_seq, acked, waiting }
     }
 
     /// Reads a file up to the last whole line, and cuts off the rest.

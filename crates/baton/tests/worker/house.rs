@@ -184,7 +184,7 @@ impl House {
 fn kill(child: Option<Child>) {
     let mut child = child.expect("it runs");
     child.kill().expect("it is ours");
-    drop(child.wait().expect("it is ours"));
+    assert!(!child.wait().expect("it is ours").success());
 }
 
 /// Whether the pipe has no reader any more.

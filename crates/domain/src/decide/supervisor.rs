@@ -117,6 +117,7 @@ fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {
 fn report(grip: &Grip<'_>, sight: Sight) -> Decision {
     let seen = Event::Seen { sight };
     match grip.held.phase {
+        Phase::Leased if sight == Sight::Preparing => Decision::of(vec![seen]),
         Phase::Leased => Decision::of(vec![Event::Began, seen]),
         Phase::Working => Decision::of(vec![seen]),
         // Nothing is expected of an agent that waits, is verified or is stopped.

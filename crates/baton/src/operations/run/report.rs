@@ -9,12 +9,13 @@ use baton_domain::run::Mark;
 use baton_domain::text::{Cursor, Item, Line, Reason, Summary};
 use baton_store::read::RunWord;
 
+use super::WORKERS_OWN;
 use super::claim::renew_every;
 use crate::call::Call;
 use crate::operation::{Answered, Audience, Declaration, Hints, Operation};
 use crate::operations::saying::{Said, Saying};
 use crate::problem::Problem;
-use crate::shape::{RunRef, Span, When, record};
+use crate::shape::{RunRef, Span, Violation, When, record};
 use crate::views::{LeaseView, RunView};
 
 record! {
@@ -201,11 +202,18 @@ impl Saying for Checkpoint {
             reference: wish.reference,
             summary: wish.summary,
         };
+        let git = self.git.unwrap_or_default();
+        if git.keys().any(|name| name.as_str().starts_with(WORKERS_OWN)) {
+            let rule = format!(
+                "must not have names that begin with `{WORKERS_OWN}`: they are the workers'"
+            );
+            return Err(Problem::invalid(vec![Violation { field: "git".into(), rule }]));
+        }
         let note = Note {
             summary: self.summary,
             cursor: self.cursor,
             evidence: self.evidence.unwrap_or_default().into_iter().map(evidence).collect(),
-            git: self.git.unwrap_or_default(),
+            git,
         };
         let says = Agent::Checkpoint(Box::new(note));
         Ok(Said::ByAgent(self.run, self.attempt, vec![says]))

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_domain::contract::{Finding, Receipt, Term};
 use baton_domain::event::Event;
 use baton_domain::history::{AttemptRecord, CheckpointRecord};
-use baton_domain::ids::AttemptId;
+use baton_domain::ids::{AttemptId, Label};
+use baton_domain::text::Line;
 use baton_store::{Entry, TaskRow};
 
+use super::super::WORKERS_OWN;
 use super::{Behind, Leg, Relative, words};
 use crate::shape::When;
 use crate::shape::choices::Word as _;
@@ -154,10 +156,17 @@ impl Behind {
 
     /// The state of the work tree at the last checkpoint that told of it.
     fn git(&self) -> Vec<HandoffItem> {
-        let mut notes = self.legs.iter().rev().flat_map(|leg| leg.checkpoints.iter().rev());
-        let Some(last) = notes.find(|one| !one.note.git.is_empty()) else { return vec![] };
-        let lines: Vec<_> =
-            last.note.git.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let notes = self.legs.iter().rev().flat_map(|leg| leg.checkpoints.iter().rev());
+        // What workers keep for themselves is nothing of the tree.
+        let of_tree = |(name, value): (&Label, &Line)| {
+            let own = name.as_str().starts_with(WORKERS_OWN);
+            (!own).then(|| format!("{name}: {value}"))
+        };
+        let told = |one: &CheckpointRecord| -> Vec<String> {
+            one.note.git.iter().filter_map(of_tree).collect()
+        };
+        let found = notes.map(|one| (one, told(one))).find(|(_, lines)| !lines.is_empty());
+        let Some((last, lines)) = found else { return vec![] };
         let from = AttemptId { task: self.run.task, number: last.attempt };
         let about = format!("the work tree at checkpoint {}", last.number);
         let item = HandoffItem::new(from.to_string(), about);
