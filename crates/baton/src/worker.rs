@@ -167,11 +167,7 @@ struct Live {
 
 impl<T: FnMut(Sign) + Send> Worker<T> {
     /// Hears and does until it is told to end.
-    async fn attend(
-        &mut self,
-        mut news: mpsc::Receiver<News>,
-        mut orders: mpsc::Receiver<Order>,
-    ) {
+    async fn attend(&mut self, mut news: mpsc::Receiver<News>, mut orders: mpsc::Receiver<Order>) {
         let mut beat = pin!(sleep(self.pace()));
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -337,7 +333,9 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 self.give_room();
             }
             // Its shim stops the agent when its fence falls, and the next worker tells it.
-            Err(error) => tracing::error!(%error, "a driver broke: its attempt is left to its fence"),
+            Err(error) => {
+                tracing::error!(%error, "a driver broke: its attempt is left to its fence")
+            }
         }
     }
 

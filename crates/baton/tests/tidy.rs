@@ -118,7 +118,17 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     (
         "worker",
-        &["adapters", "chance", "client", "clock", "protocol", "shape", "shim", "surroundings", "websocket"],
+        &[
+            "adapters",
+            "chance",
+            "client",
+            "clock",
+            "protocol",
+            "shape",
+            "shim",
+            "surroundings",
+            "websocket",
+        ],
     ),
     ("demo", &["chance", "surroundings", "tokens"]),
     ("init", &[]),

@@ -133,7 +133,8 @@ async fn start(folder: &Path, words: &[String], name: &str) -> Result<String, Fa
     let open = open.map_err(|error| broke(&error))?;
     let begun = open.metadata().map_err(|error| broke(&error))?.len();
     let own = std::env::current_exe().map_err(|error| broke(&error))?;
-    let (says, hears) = std::io::pipe().map(|(hears, says)| (says, hears)).map_err(|error| broke(&error))?;
+    let (says, hears) =
+        std::io::pipe().map(|(hears, says)| (says, hears)).map_err(|error| broke(&error))?;
     let mut process = Process::new(own);
     process.args(words).env("BATON_HOME", folder).env_remove("BATON_OUTPUT").current_dir("/");
     // Not of our terminal: Ctrl-C is not meant for it.

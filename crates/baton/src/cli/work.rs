@@ -80,7 +80,8 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
                 "ready": true, "server": shown, "agents": agents, "slots": slots, "running": running,
             });
             let who = agents.join(", ");
-            let text = format!("baton works for {shown}: {who}; {slots} at once, {running} taken over\n");
+            let text =
+                format!("baton works for {shown}: {who}; {slots} at once, {running} taken over\n");
             ready(session, &body, &text);
         }
         Sign::Away(why) if !is_ready => {
@@ -145,7 +146,8 @@ pub(super) fn folder(session: &Session<'_>) -> Result<PathBuf, Failure> {
 /// What this machine has.
 pub(super) fn found(session: &Session<'_>) -> Result<Found, Failure> {
     let own = std::env::current_exe().map_err(|error| broke(&error))?;
-    let (programs, variables) = (session.around.programs.clone(), session.around.variables.0.clone());
+    let (programs, variables) =
+        (session.around.programs.clone(), session.around.variables.0.clone());
     Ok(Found { programs, own, variables })
 }
 

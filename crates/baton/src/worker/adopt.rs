@@ -154,10 +154,15 @@ pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
         return Ok(kept);
     }
     let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
-    let host: String = host.chars().filter(char::is_ascii_alphanumeric).take(HOST_CHARS_MAX).collect();
+    let host: String =
+        host.chars().filter(char::is_ascii_alphanumeric).take(HOST_CHARS_MAX).collect();
     let mut bytes = [0; 4];
     chance.fill(&mut bytes);
-    let name = format!("{}-{:08x}", if host.is_empty() { "worker" } else { &host }, u32::from_be_bytes(bytes));
+    let name = format!(
+        "{}-{:08x}",
+        if host.is_empty() { "worker" } else { &host },
+        u32::from_be_bytes(bytes)
+    );
     let label = Label::new(&name).map_err(io::Error::other)?;
     write_private(&path, name.as_bytes())?;
     Ok(label)

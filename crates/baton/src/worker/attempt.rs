@@ -529,7 +529,9 @@ impl Driver {
     /// the conversation.
     fn keep(&self, why: Why) {
         let attempt = self.card.dispatch.attempt;
-        let Some(session) = self.course.conversation().filter(|_| why != Why::Timer) else { return };
+        let Some(session) = self.course.conversation().filter(|_| why != Why::Timer) else {
+            return;
+        };
         let git = std::collections::BTreeMap::new();
         let frame = Checkpoint { attempt, seq: 0, summary: None, git, session: Some(session) };
         if let Err(error) = self.link.tell(frame) {

@@ -261,7 +261,8 @@ fn prompt(dispatch: &Dispatch) -> String {
     let text = &dispatch.packet.0.text;
     let (attempt, run) = (dispatch.attempt, dispatch.run);
     let cut = &text[..text.floor_char_boundary(PACKET_BYTES_MAX)];
-    let more = if cut.len() < text.len() { "\n… the rest: `baton run handoff mine`\n" } else { "" };
+    let more =
+        if cut.len() < text.len() { "\n… the rest: `baton run handoff mine`\n" } else { "" };
     format!("{RULES}\nThis is {attempt}, of the run {run}. Its hand-off:\n\n{cut}{more}")
         .replace('\0', " ")
 }

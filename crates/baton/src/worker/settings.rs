@@ -106,7 +106,10 @@ impl Error {
     pub fn next(&self) -> String {
         match self {
             Self::File { path, .. } | Self::Syntax { path, .. } | Self::Invalid { path, .. } => {
-                format!("put {} right; docs/guides/running-agents.md lists everything in it", path.display())
+                format!(
+                    "put {} right; docs/guides/running-agents.md lists everything in it",
+                    path.display()
+                )
             }
             Self::NoAgent(path) => {
                 format!("install one of them, or write [agents.NAME] into {}", path.display())
@@ -153,14 +156,12 @@ impl Settings {
     pub fn read(folder: &Path, found: &Found) -> Result<Self, Error> {
         let path = folder.join(FILE);
         let text = text_of(&path)?;
-        let written: Written = toml::from_str(&text)
-            .map_err(|error| Error::Syntax { path: path.clone(), why: plain(&error.to_string()) })?;
-        let mut settings =
-            settings(written, found).map_err(|Wrong { field, rule }| Error::Invalid {
-                path: path.clone(),
-                field,
-                rule,
-            })?;
+        let written: Written = toml::from_str(&text).map_err(|error| Error::Syntax {
+            path: path.clone(),
+            why: plain(&error.to_string()),
+        })?;
+        let mut settings = settings(written, found)
+            .map_err(|Wrong { field, rule }| Error::Invalid { path: path.clone(), field, rule })?;
         if settings.agents.is_empty() {
             settings.agents.extend(found.agent());
         }
@@ -198,9 +199,7 @@ impl Settings {
         if let Some(name) = needs.iter().find_map(named) {
             return self.agents.get_key_value(&name).map(|(name, agent)| (name.as_str(), agent));
         }
-        let able = |agent: &&Agent| {
-            needs.iter().all(|need| agent.capabilities.contains(need))
-        };
+        let able = |agent: &&Agent| needs.iter().all(|need| agent.capabilities.contains(need));
         let usual = self.usual().filter(|(_, agent)| able(agent));
         let others = || self.agents.iter().find(|(_, agent)| able(agent));
         usual.or_else(|| others().map(|(name, agent)| (name.as_str(), agent)))
@@ -231,10 +230,14 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         return wrong("slots", format!("must be 1 to {SLOTS_MAX}"));
     }
     let memory_floor = written.memory_floor.map_or(Ok(MEMORY_FLOOR_USUAL), |text| bytes(&text))?;
-    let snapshot_every = written.snapshot_every.map_or(Ok(SNAPSHOT_EVERY_USUAL), |text| every(&text))?;
+    let snapshot_every =
+        written.snapshot_every.map_or(Ok(SNAPSHOT_EVERY_USUAL), |text| every(&text))?;
     let env = written.env.unwrap_or_else(|| ENV_USUAL.map(str::to_owned).to_vec());
     if env.len() > ITEMS_MAX || !env.iter().all(|name| is_variable(name)) {
-        return wrong("env", format!("must be at most {ITEMS_MAX} names of variables, none of them BATON_…"));
+        return wrong(
+            "env",
+            format!("must be at most {ITEMS_MAX} names of variables, none of them BATON_…"),
+        );
     }
     let isolation = match written.isolation.as_deref() {
         None | Some("try") => Want::Try,
@@ -259,7 +262,10 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         return wrong("default_agent", format!("must be one of [agents.…]: {known}"));
     }
     if agents.len() > 1 && written.default_agent.is_none() {
-        return wrong("default_agent", "must say which agent is the usual one, as there are several");
+        return wrong(
+            "default_agent",
+            "must say which agent is the usual one, as there are several",
+        );
     }
     let default_agent = written.default_agent;
     Ok(Settings { slots, memory_floor, snapshot_every, env, isolation, agents, default_agent })
@@ -302,13 +308,16 @@ fn agent_of(name: &str, written: WrittenAgent, found: &Found) -> Result<Agent, W
         return wrong(field("env"), rule);
     }
     let account = written.account.map(|text| Account::new(&text)).transpose();
-    let account = account.map_err(|refusal| Wrong { field: field("account"), rule: refusal.to_string() })?;
+    let account =
+        account.map_err(|refusal| Wrong { field: field("account"), rule: refusal.to_string() })?;
     let capabilities: Result<BTreeSet<_>, _> =
         written.capabilities.iter().map(|text| Capability::new(text)).collect();
     let capabilities = capabilities
         .map_err(|refusal| Wrong { field: field("capabilities"), rule: refusal.to_string() })?;
     let files = match written.files {
-        Some(files) => files_of(files, found).map_err(|rule| Wrong { field: field("files"), rule })?,
+        Some(files) => {
+            files_of(files, found).map_err(|rule| Wrong { field: field("files"), rule })?
+        }
         None => found.credentials(program),
     };
     let mut env = found.keys(program);
@@ -337,7 +346,10 @@ fn files_of(
         }
         let source = found.expand(&source);
         if !source.is_absolute() {
-            return Err(format!("`{}` must be an absolute path, or begin with ~/", source.display()));
+            return Err(format!(
+                "`{}` must be an absolute path, or begin with ~/",
+                source.display()
+            ));
         }
         Ok((target, source))
     };
@@ -369,7 +381,8 @@ fn bytes(text: &str) -> Result<u64, Wrong> {
 fn every(text: &str) -> Result<Duration, Wrong> {
     let span: Result<Span, _> = text.parse();
     let length = span.ok().map(|span| Duration::from_millis(span.0.0));
-    let bounded = length.filter(|length| (SNAPSHOT_EVERY_MIN..=SNAPSHOT_EVERY_MAX).contains(length));
+    let bounded =
+        length.filter(|length| (SNAPSHOT_EVERY_MIN..=SNAPSHOT_EVERY_MAX).contains(length));
     bounded.map_or_else(|| wrong("snapshot_every", "must be a length of time from 5s to 24h"), Ok)
 }
 

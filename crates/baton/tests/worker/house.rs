@@ -114,7 +114,9 @@ impl House {
     }
 
     pub fn logs(&self) -> String {
-        let name = |name: &str| format!("--- {name}\n{}", fs::read_to_string(self.path(name)).unwrap_or_default());
+        let name = |name: &str| {
+            format!("--- {name}\n{}", fs::read_to_string(self.path(name)).unwrap_or_default())
+        };
         let background = ["data/log/serve.log", "data/log/work.log"];
         ["serve", "work"].into_iter().chain(background).map(name).collect()
     }

@@ -44,7 +44,8 @@ fn settled_attempts_go_and_unreported_ones_stay() {
     assert!(is_there("something/spec.json"));
     let left = fs::read_dir(folder.path()).expect("it is ours").filter_map(Result::ok);
     let secret = left.filter(|entry| {
-        entry.file_name().to_string_lossy().starts_with("A-1.") && entry.path().join("spec.json").exists()
+        entry.file_name().to_string_lossy().starts_with("A-1.")
+            && entry.path().join("spec.json").exists()
     });
     assert_eq!(secret.count(), 0);
 }

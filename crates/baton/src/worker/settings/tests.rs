@@ -41,7 +41,9 @@ fn what_breaks_a_rule_is_told_by_its_field() {
     assert!(told("snapshot_every = '1s'").contains("`snapshot_every` must be a length of time"));
     assert!(told("isolation = 'maybe'").contains("`isolation` must be try, require or skip"));
     assert!(told("env = ['BATON_KEY']").contains("`env` must be"));
-    assert!(told("[agents.a]\nprogram = 'x'").contains("`agents.a.program` must be one of command,"));
+    assert!(
+        told("[agents.a]\nprogram = 'x'").contains("`agents.a.program` must be one of command,")
+    );
     assert!(told("[agents.a]\nprogram = 'acp'").contains("`agents.a.command` must say"));
     let one = "[agents.a]\nprogram = 'script'\n";
     assert!(told(&format!("default_agent = 'b'\n{one}")).contains("must be one of [agents.…]: a"));
