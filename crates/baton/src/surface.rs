@@ -97,7 +97,10 @@ impl Needs {
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("wait", "Wait until tasks are done, need a person, or have failed"),
+    ("up", "Run server and worker in the background, and watch them"),
+    ("down", "End what `up` started: the worker with its last agent, then the server"),
     ("serve", "Run the server in the foreground: see baton serve --help"),
+    ("work", "Run agents in the foreground, for the server here or elsewhere"),
     ("init", "Set this repository up for the agent programs that are found, after asking"),
     ("prime", "Print what an agent must know here, in at most 60 lines"),
     ("mcp", "Speak MCP over stdio, for an agent program that starts it"),

@@ -1,6 +1,7 @@
 //! What the program was started with. Read once, at the start, and passed on: nothing else looks
 //! at the environment.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,8 +45,20 @@ pub struct Surroundings {
     pub watchdog_usec: Option<String>,
     /// `WATCHDOG_PID`: of which process.
     pub watchdog_pid: Option<String>,
+    /// Everything that is set, for whoever passes some of it on to agents.
+    pub variables: Variables,
     /// Names that are set but are not text.
     pub unreadable: Vec<&'static str>,
+}
+
+/// Variables with their values, of which some are secrets: none is shown by accident.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Variables({} …)", self.0.len())
+    }
 }
 
 /// A database elsewhere.
@@ -138,6 +151,7 @@ impl Surroundings {
             notify_socket: raw("NOTIFY_SOCKET"),
             watchdog_usec,
             watchdog_pid,
+            variables: Variables::default(),
             unreadable,
         }
     }
