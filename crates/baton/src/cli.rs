@@ -21,6 +21,7 @@ use crate::server::command as server;
 use crate::surroundings::Surroundings;
 
 mod arguments;
+mod background;
 mod completions;
 mod doctor;
 mod globals;
@@ -30,6 +31,8 @@ mod status;
 mod tree;
 mod upkeep;
 mod wait;
+mod work;
+mod worktrees;
 
 pub use crate::aliases::aliases;
 
@@ -44,6 +47,8 @@ const USAGE: u8 = 2;
 const TIMED_OUT: u8 = 124;
 /// Somebody pressed Ctrl-C.
 const INTERRUPTED: u8 = 130;
+/// Commands that know themselves what Ctrl-C means to them.
+const ENDS_ITSELF: [&str; 5] = ["demo", "mcp", work::NAME, background::UP, background::DOWN];
 
 /// Where the program writes to.
 pub(crate) struct Streams<'a> {
@@ -123,9 +128,9 @@ pub(crate) async fn run_in<'a>(
         Ok(globals) => globals,
         Err(failure) => return report(&failure, false, streams.err),
     };
-    // The demo has a server to stop and a folder to clear away, an agent has runs to give back: they
-    // end by themselves when told to.
-    let ends_itself = matches.subcommand_name().is_some_and(|name| ["demo", "mcp"].contains(&name));
+    // The demo has a server to stop and a folder to clear away, an agent has runs to give back, a worker
+    // has agents: they end by themselves when told to.
+    let ends_itself = matches.subcommand_name().is_some_and(|name| ENDS_ITSELF.contains(&name));
     let limit = globals.timeout.filter(|_| !ends_itself);
     let json = globals.output != Output::Text;
     let mut session = Session { around, globals, streams, sent: RefCell::default(), unsaid: None };
@@ -240,8 +245,12 @@ impl Session<'_> {
         {
             return self.everyday(alias, entry, inner).await;
         }
-        if name == wait::NAME {
-            return wait::run(self, inner).await;
+        match name {
+            wait::NAME => return wait::run(self, inner).await,
+            work::NAME => return work::run(self, inner).await,
+            background::UP => return background::up(self, inner).await,
+            background::DOWN => return background::down(self, inner).await,
+            _ => {}
         }
         upkeep::dispatch(self, name, inner).await
     }

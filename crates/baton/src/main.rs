@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use baton::surroundings::Surroundings;
+use baton::surroundings::{Surroundings, Variables};
 use baton::{cli, init, log, shim};
 
 #[expect(clippy::disallowed_methods, reason = "read once at the start of the program")]
@@ -16,6 +16,9 @@ fn main() -> ExitCode {
     let form = std::env::var("BATON_LOG").ok();
     let terminal = std::io::stdout().is_terminal();
     let mut around = Surroundings::read(|name| std::env::var_os(name), terminal);
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    around.variables = Variables(variables.collect());
     if around.project.is_none() {
         around.project = std::env::current_dir().ok().and_then(|here| init::project_of(&here));
     }

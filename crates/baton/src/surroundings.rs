@@ -1,6 +1,7 @@
 //! What the program was started with. Read once, at the start, and passed on: nothing else looks
 //! at the environment.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Surroundings {
     pub database_url: Option<Hidden>,
     /// `BATON_PEPPER_FILE`: the pepper, if it is not in the data folder.
     pub pepper_file: Option<PathBuf>,
+    /// `BATON_BLOBS_DIR`: where blobs are, if not in the data folder.
+    pub blobs: Option<PathBuf>,
     /// `NO_COLOR`, if it is not empty.
     pub no_color: bool,
     /// Whether somebody looks at stdout.
@@ -42,8 +45,20 @@ pub struct Surroundings {
     pub watchdog_usec: Option<String>,
     /// `WATCHDOG_PID`: of which process.
     pub watchdog_pid: Option<String>,
+    /// Everything that is set, for whoever passes some of it on to agents.
+    pub variables: Variables,
     /// Names that are set but are not text.
     pub unreadable: Vec<&'static str>,
+}
+
+/// Variables with their values, of which some are secrets: none is shown by accident.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Variables({} …)", self.0.len())
+    }
 }
 
 /// A database elsewhere.
@@ -127,6 +142,7 @@ impl Surroundings {
             output,
             database_url,
             pepper_file: path("BATON_PEPPER_FILE"),
+            blobs: path("BATON_BLOBS_DIR"),
             no_color: raw("NO_COLOR").is_some(),
             terminal,
             programs: raw("PATH")
@@ -135,6 +151,7 @@ impl Surroundings {
             notify_socket: raw("NOTIFY_SOCKET"),
             watchdog_usec,
             watchdog_pid,
+            variables: Variables::default(),
             unreadable,
         }
     }
@@ -164,6 +181,12 @@ pub fn socket_in(folder: &Path) -> PathBuf {
 #[must_use]
 pub fn key_file_in(folder: &Path) -> PathBuf {
     folder.join("local.key")
+}
+
+/// Where the server of a data folder keeps blobs, unless it is told otherwise.
+#[must_use]
+pub fn blobs_in(folder: &Path) -> PathBuf {
+    folder.join("blobs")
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! What a server says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use baton_domain::ids::{Account, AttemptId, DeploymentId, ProjectId, RunId, StageName};
+use baton_domain::ids::{
+    Account, AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
+};
+use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::project::WorkedBy;
 use baton_domain::run::Purpose;
 use baton_domain::text::{Code, Line, Message, Reason, Text};
@@ -43,8 +46,10 @@ frames! {
             server: Text<64>,
             /// The installation that everything belongs to.
             deployment: DeploymentId,
-            /// Which life of the store this is; tokens of another are dead.
-            incarnation: u64,
+            /// Whose worker it is.
+            tenant: Option<TenantId>,
+            /// Which life of the store this is, in hexadecimal digits; tokens of another are dead.
+            incarnation: Text<16>,
             /// Send a heartbeat at least this often, in milliseconds.
             heartbeat_ms: u64,
             /// How the attempts of the hello stand, in its order.
@@ -66,6 +71,9 @@ frames! {
             stage: StageName,
             /// Who works that stage.
             worked_by: WorkedBy,
+            /// What its agent must be able to do.
+            #[at_most(CAPABILITIES_MAX)]
+            needs: Option<BTreeSet<Capability>>,
             /// What the run is held for.
             purpose: Purpose,
             /// Whether somebody was here before.

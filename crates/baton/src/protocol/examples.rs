@@ -164,7 +164,8 @@ pub fn downs() -> Vec<Down> {
             protocol: VERSION,
             server: said("0.1.0"),
             deployment: named("d-4fr0azk29lqb"),
-            incarnation: 24_378,
+            tenant: Some(named("local")),
+            incarnation: said("5f3a"),
             heartbeat_ms: 20_000,
             resume: vec![resume],
         }
@@ -198,6 +199,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         root: Some(said("/srv/shop")),
         stage: named("coding"),
         worked_by: WorkedBy::Agent,
+        needs: Some([named("rust")].into()),
         purpose: Purpose::Work,
         turn: Turn::Continue,
         lease_ms: 300_000,

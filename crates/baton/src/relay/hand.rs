@@ -186,6 +186,7 @@ impl Post {
             root: project.root.clone(),
             stage: run.stage.clone(),
             worked_by: stage.map(|stage| stage.worked_by).unwrap_or_default(),
+            needs: Some(flow.capabilities.clone()),
             purpose: held.purpose,
             turn: if fresh { Turn::Fresh } else { Turn::Continue },
             lease_ms: claimed.lease.0,

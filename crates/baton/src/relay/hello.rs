@@ -79,7 +79,9 @@ impl Relay {
             protocol: VERSION,
             server: Text::new("version", env!("CARGO_PKG_VERSION")).expect("a version is a text"),
             deployment: ours,
-            incarnation: self.engine().incarnation(),
+            tenant: Some(post.caller.tenant.clone()),
+            incarnation: Text::new("incarnation", format!("{:x}", self.engine().incarnation()))
+                .expect("sixteen digits are enough"),
             heartbeat_ms: HEARTBEAT_MS,
             resume,
         };

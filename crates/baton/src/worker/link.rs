@@ -58,6 +58,8 @@ pub struct Settings {
     pub slots: u16,
     /// Accounts that its agents use.
     pub accounts: Vec<Account>,
+    /// The installation that its attempts belong to, if that is known.
+    pub deployment: Option<DeploymentId>,
 }
 
 /// What comes out of the link.
@@ -96,7 +98,7 @@ impl Link {
         let shared = Arc::new(Shared {
             outboxes: Mutex::new(Outboxes::open(root)?),
             told: Notify::new(),
-            deployment: Mutex::default(),
+            deployment: Mutex::new(settings.deployment.clone()),
         });
         let (news, inbox) = mpsc::channel(NEWS_MAX);
         let (aside, asides) = mpsc::channel(ASIDE_MAX);

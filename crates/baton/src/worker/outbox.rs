@@ -39,6 +39,12 @@ pub struct Outboxes {
     boxes: BTreeMap<AttemptId, Outbox>,
 }
 
+/// Whether something of the attempt of this folder is not settled.
+#[must_use]
+pub fn is_in(folder: &Path) -> bool {
+    folder.join(FILE).exists()
+}
+
 /// What one attempt has told and nobody has acknowledged.
 #[derive(Debug)]
 struct Outbox {

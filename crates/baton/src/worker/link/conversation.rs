@@ -95,7 +95,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             match read::<Down>(&text) {
                 Ok(Down::Welcome(welcome)) => return Ok(*welcome),
                 Ok(Down::Trouble(trouble)) => return Err(gone(trouble.detail.as_str())),
-                Ok(_) | Err(_) => return Err(gone("it does not speak the worker protocol")),
+                Ok(_) => return Err(gone("it does not begin with a welcome")),
+                Err(error) => return Err(gone(&format!("its welcome is not understood: {error}"))),
             }
         }
     }

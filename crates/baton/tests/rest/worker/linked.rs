@@ -28,6 +28,7 @@ fn settings(world: &World, key: &str) -> Settings {
         capabilities: Default::default(),
         slots: 2,
         accounts: vec![],
+        deployment: None,
     }
 }
 

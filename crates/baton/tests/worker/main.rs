@@ -1,0 +1,7 @@
+//! Server, worker, shim and agent as the processes that they are, from a task to its end.
+
+mod answers;
+mod background;
+mod house;
+mod killed;
+mod whole;

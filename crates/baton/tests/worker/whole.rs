@@ -1,0 +1,99 @@
+//! From a task to its end, without anybody in between.
+
+use std::fs;
+
+use crate::house::{House, text_of};
+
+#[test]
+fn a_task_is_worked_on_by_an_agent_and_completed_with_proof() {
+    let mut house = House::served(
+        "say I begin.\nedit greeting.txt Good morning\ncheckpoint The greeting is there\n\
+         use 10 5 300\ncomplete It is written\n",
+    );
+    assert_eq!(house.work_on(&["--once"])["running"], 0);
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    assert_eq!(text_of(&house.work().join("greeting.txt")), "Good morning\n");
+    house.worker_ends();
+    let attempt = house.types(&["attempt", "show", "A-1.1"]);
+    assert_eq!(attempt["outcome"], "completed", "{attempt}");
+    assert_ne!(attempt["death"], "none", "{attempt}");
+    assert_eq!(attempt["spent_micros"], 300, "{attempt}");
+    // Everything is told, so nothing secret is left of it.
+    let left = house.data().join("worker/attempts/A-1.1");
+    let names = fs::read_dir(&left).expect("it is kept").filter_map(Result::ok);
+    let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+    assert!(
+        names.iter().all(|name| !["spec.json", "card.json", "outbox"].iter().any(|it| name == it)),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn an_agent_gets_its_own_token_and_nothing_of_the_worker() {
+    let mut house =
+        House::served("run env > env.txt\nrun ls -A \"$HOME\" > home.txt\ncomplete Told\n");
+    let settings = house.data().join("worker.toml");
+    let told = text_of(&settings);
+    fs::write(house.path("credential"), "secret").expect("there is room");
+    let more = format!(
+        "env = {{ EDITOR = 'ed' }}\nfiles = {{ '~/.demo/key' = '{}' }}\n",
+        house.path("credential").display()
+    );
+    fs::write(&settings, told + &more).expect("there is room");
+    house.work_on(&["--once"]);
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    let env = text_of(&house.work().join("env.txt"));
+    let names: Vec<_> = env.lines().filter_map(|line| line.split('=').next()).collect();
+    for name in ["BATON_CLAIM_TOKEN", "BATON_SOCKET", "BATON_PROJECT", "HOME", "EDITOR", "PATH"] {
+        assert!(names.contains(&name), "{name} is missing: {names:?}");
+    }
+    for name in ["BATON_HOME", "BATON_KEY", "BATON_KEY_FILE", "BATON_LOG", "BATON_OUTPUT"] {
+        assert!(!names.contains(&name), "{name} is there: {names:?}");
+    }
+    assert_eq!(text_of(&house.work().join("home.txt")), ".demo\n");
+    house.worker_ends();
+    let home = house.work().with_file_name("home");
+    assert!(!home.join(".demo/key").exists(), "what signed it in is taken back");
+}
+
+#[test]
+fn an_agent_that_says_nothing_has_ended_without_a_result() {
+    let mut house = House::served("lie All done.\n");
+    house.work_on(&["--once"]);
+    house.worker_ends();
+    assert_eq!(house.outcomes(), ["ended_without_result"], "{}", house.logs());
+}
+
+#[test]
+fn after_a_crash_the_next_attempt_goes_on_after_the_last_checkpoint() {
+    let mut house = House::served(
+        "edit a.txt one\ncheckpoint One\nrun test -e broken || { touch broken; kill -9 $PPID; }\n\
+         edit a.txt two\ncomplete Both\n",
+    );
+    house.work_on(&[]);
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    assert_eq!(text_of(&house.work().join("a.txt")), "one\ntwo\n");
+    assert_eq!(house.outcomes(), ["failed", "completed"]);
+}
+
+#[test]
+fn a_task_that_wants_an_agent_that_is_not_here_is_left_alone() {
+    let mut house = House::empty("complete Done\n");
+    house.serve();
+    house.types(&["project", "add", "shop"]);
+    house.types(&[
+        "add",
+        "Other",
+        "-P",
+        "shop",
+        "--stage",
+        "coding",
+        "--capabilities",
+        "agent:other",
+    ]);
+    house.types(&["add", "Own", "-P", "shop", "--stage", "coding", "--capabilities", "agent:demo"]);
+    house.work_on(&["--once"]);
+    house.worker_ends();
+    assert_eq!(house.types(&["task", "show", "T-1"])["badge"], "queued");
+    assert_eq!(house.types(&["task", "show", "T-2"])["badge"], "done_unverified");
+}
