@@ -163,7 +163,7 @@ impl Relay {
             Ok(Up::Hello(hello)) => *hello,
             Ok(_) => return Some(Problem::new("malformed", "a worker begins with a hello")),
             Err(trouble) => {
-                drop(mouth.says.try_send(trouble.into()));
+                drop(mouth.says.try_send((*trouble).into()));
                 return Some(Problem::new("malformed", "a worker begins with a hello"));
             }
         };
@@ -175,7 +175,7 @@ impl Relay {
 
     /// Reads a frame. What a worker tells of its agents is kept, so secrets are taken out of it first;
     /// a hello shows tokens, and is not kept.
-    fn read(&self, text: &str) -> Result<Up, Trouble> {
+    fn read(&self, text: &str) -> Result<Up, Box<Trouble>> {
         let redactor = self.engine().redactor();
         let read = read_cleaned::<Up>(text, |word, fields, shape| {
             if word == "hello" {
@@ -190,7 +190,8 @@ impl Relay {
             let field = error.field().and_then(|field| Text::new("field", cut(field, 128)).ok());
             // What is wrong with a frame is no reason to go.
             let about = about(text).unwrap_or(About { frame: None, attempt: None, seq: None });
-            Trouble { field, about: Some(about), ..trouble(error.code(), &error.to_string()) }
+            let trouble = trouble(error.code(), &error.to_string());
+            Box::new(Trouble { field, about: Some(about), ..trouble })
         })
     }
 
@@ -254,7 +255,7 @@ impl Post {
         let up = match self.relay.read(text) {
             Ok(up) => up,
             Err(trouble) => {
-                self.say(trouble).map_err(|_| too_slow())?;
+                self.say(*trouble).map_err(|_| too_slow())?;
                 return Ok(true);
             }
         };

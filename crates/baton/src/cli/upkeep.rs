@@ -35,11 +35,8 @@ pub(super) fn commands() -> Vec<Command> {
     };
     let data = || {
         let help = "The data folder; the usual one if it is left out (BATON_HOME)";
-        Arg::new("data")
-            .long("data")
-            .value_name("DIR")
-            .help(help)
-            .value_parser(value_parser!(PathBuf))
+        let data = Arg::new("data").long("data").value_name("DIR");
+        data.help(help).value_parser(value_parser!(PathBuf))
     };
     vec![
         Command::new("serve")

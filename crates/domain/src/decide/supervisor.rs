@@ -8,6 +8,7 @@ use crate::policy::lease_is_bounded;
 use crate::refusal::Refusal;
 use crate::run::{Block, Cap, Counts, Death, Fault, Mode, Outcome, Phase, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
+use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{Sentence, conclude, end, finish_attempt, overrun};
@@ -49,29 +50,11 @@ pub(super) fn decide(
             Ok(spend::spent(scene, &grip, *total_micros, now))
         }
         Supervisor::Exited => Ok(exited(scene, &grip, now)),
-        Supervisor::Lost { code, reason } => Ok(match grip.held.phase {
-            Phase::Stopping { .. } => Decision::default(),
-            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-                let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Infrastructure };
-                conclude(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now)
-            }
-        }),
-        Supervisor::Release { until: Some(until), .. } if *until > now + PARKED_MAX => {
-            let rule = "must be at most 30 days away";
-            Err(Refusal::Invalid { field: "until".into(), rule: rule.into() })
+        Supervisor::Lost { code, reason } => {
+            let outcome = Outcome::Failed { code: code.clone(), fault: Fault::Infrastructure };
+            Ok(unless_stopping(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
         }
-        Supervisor::Release { reason, until } => {
-            let outcome = Outcome::Released { until: *until };
-            let sentence = Sentence::new(outcome, Some(reason.clone()));
-            Ok(match grip.held.phase {
-                Phase::Stopping { .. } => Decision::default(),
-                // Nothing was started, says whoever would have started it.
-                Phase::Leased => end(scene, &grip, sentence, None, now),
-                Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-                    conclude(scene, &grip, sentence, now)
-                }
-            })
-        }
+        Supervisor::Release { reason, until } => release(scene, &grip, reason, *until, now),
         Supervisor::Report(_)
         | Supervisor::TimedOut(_)
         | Supervisor::Exceeded(_)
@@ -85,24 +68,56 @@ pub(super) fn decide(
             grip.held.may_say_more(now)?;
             Ok(report(&grip, *sight))
         }
-        Supervisor::TimedOut(deadline) => Ok(match grip.held.phase {
-            Phase::Stopping { .. } => Decision::default(),
-            // The question has been answered.
-            Phase::Leased | Phase::Working | Phase::Verifying { .. }
-                if *deadline == Deadline::UserInput =>
-            {
-                Decision::default()
-            }
-            Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
-                conclude(scene, &grip, Sentence::new(overrun(*deadline, now), None), now)
-            }
-        }),
+        Supervisor::TimedOut(deadline) => Ok(timed_out(scene, &grip, *deadline, now)),
         Supervisor::Exceeded(cap) => exceeded(scene, &grip, *cap, now),
         Supervisor::Stopped { death, survivor } => {
             Ok(stopped(scene, &grip, *death, *survivor, now))
         }
         Supervisor::Probed { met } => probed(scene, &grip, *met),
     }
+}
+
+/// Ends an attempt so, unless it ends already.
+fn unless_stopping(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    sentence: Sentence,
+    now: Timestamp,
+) -> Decision {
+    match grip.held.phase {
+        Phase::Stopping { .. } => Decision::default(),
+        Phase::Leased | Phase::Working | Phase::WaitingInput(_) | Phase::Verifying { .. } => {
+            conclude(scene, grip, sentence, now)
+        }
+    }
+}
+
+fn release(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    reason: &Reason,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Decided {
+    if until.is_some_and(|until| until > now + PARKED_MAX) {
+        let rule = "must be at most 30 days away";
+        return Err(Refusal::Invalid { field: "until".into(), rule: rule.into() });
+    }
+    let sentence = Sentence::new(Outcome::Released { until }, Some(reason.clone()));
+    // Nothing was started, says whoever would have started it.
+    if grip.held.phase == Phase::Leased {
+        return Ok(end(scene, grip, sentence, None, now));
+    }
+    Ok(unless_stopping(scene, grip, sentence, now))
+}
+
+fn timed_out(scene: &Scene<'_>, grip: &Grip<'_>, deadline: Deadline, now: Timestamp) -> Decision {
+    let waits = matches!(grip.held.phase, Phase::WaitingInput(_));
+    if deadline == Deadline::UserInput && !waits {
+        // The question has been answered.
+        return Decision::default();
+    }
+    unless_stopping(scene, grip, Sentence::new(overrun(deadline, now), None), now)
 }
 
 fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {

@@ -21,6 +21,7 @@ mod back;
 mod courses;
 mod deadlines;
 mod edges;
+mod guide;
 mod laws;
 mod sights;
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use baton::protocol::{
-    Checkpoint, Down, Gate, Heartbeat, Lifecycle, Limit, Lost, Phase, Question, Released, Usage,
-    Verdict,
+    Checkpoint, Conversation, Credit, Down, Gate, Heartbeat, Lifecycle, Limit, Lost, Phase,
+    Question, Released, Standing, Usage, Verdict,
 };
+use baton_domain::run::Cap;
 use baton_domain::time::Millis;
 use serde_json::json;
 use tokio::time::timeout;
@@ -24,6 +25,10 @@ async fn a_run_goes_from_dispatch_to_its_end() {
     assert_eq!(run.attempt.to_string(), task.replace("T-", "A-") + ".1");
     assert_eq!((run.stage.as_str(), run.lease_ms), ("coding", 300_000));
     assert_eq!(run.deadlines.first_event, 90_000);
+    let caps = run.caps.as_ref().expect("it says what may be used");
+    assert_eq!((caps.turns, caps.tool_calls, caps.tokens), (200, 2_000, 20_000_000));
+    assert_eq!(run.account.as_ref().map(ToString::to_string).as_deref(), Some("provider/main"));
+    assert!(run.session.is_none());
     assert!(run.packet.0.text.contains("Let readers follow"), "{}", run.packet.0.text);
     for (seq, phase) in (2..).zip([
         Phase::ProcessStarted,
@@ -175,8 +180,13 @@ async fn a_question_goes_up_and_its_answer_comes_down_until_it_was_given() {
         Question { attempt: run.attempt, seq: 2, id: said("q-1"), text: said("Which of the two?") };
     worker.told(question.into()).await;
     assert_eq!(state(&world, &task).await, "waiting_input");
+    // Whoever watches the agent has to know that it waits, and that it does no more.
+    let told = timeout(SECOND, worker.hear()).await.expect("within a second");
+    assert!(matches!(told, Some(Down::Stands(run)) if run.how == Standing::Waiting));
     let answer = json!({ "answer": "The second one" });
     world.person(&format!("/v1/runs/{}/answer", run.run), &answer).await;
+    let told = timeout(SECOND, worker.hear()).await.expect("within a second");
+    assert!(matches!(told, Some(Down::Stands(run)) if run.how == Standing::Working));
     let told = timeout(SECOND, worker.hear()).await.expect("within a second");
     let Some(Down::Answer(answer)) = told else { panic!("{told:?}") };
     assert_eq!((answer.id.as_str(), answer.text.as_str()), ("q-1", "The second one"));
@@ -184,7 +194,9 @@ async fn a_question_goes_up_and_its_answer_comes_down_until_it_was_given() {
     drop(worker);
     let mut mine = alive(&run, 2);
     mine.question = Some(said("q-1"));
-    let (mut worker, _) = Scripted::come(&world.place(), &key, hello("box", vec![mine])).await;
+    let (mut worker, welcome) =
+        Scripted::come(&world.place(), &key, hello("box", vec![mine])).await;
+    assert_eq!(welcome.resume[0].stands, Some(Standing::Working));
     let told = timeout(SECOND, worker.hear()).await.expect("within a second");
     assert!(matches!(told, Some(Down::Answer(answer)) if answer.id.as_str() == "q-1"));
     worker.told(seen(run.attempt, 3, Phase::InputReceived)).await;
@@ -310,4 +322,56 @@ async fn credits_bound_what_is_handed_over() {
     worker.told(seen(first.attempt, 1, Phase::Accepted)).await;
     let queued = world.shown("runs?state=queued").await;
     assert_eq!(queued["items"].as_array().map_or(0, Vec::len), 1, "{queued}");
+}
+
+#[tokio::test]
+async fn the_next_attempt_is_handed_the_conversation_and_the_cap_that_was_reached_parks_the_run() {
+    let (world, key) = busy().await;
+    let task = world.task("One").await;
+    let (mut worker, run) = world.at_work(&key).await;
+    worker.told(seen(run.attempt, 2, Phase::ProcessStarted)).await;
+    let conversation = Conversation {
+        program: said("claude"),
+        id: said("5d2e7c1a"),
+        input_tokens: 7,
+        output_tokens: 5,
+        cached_tokens: 3,
+        cost_micros: 2,
+    };
+    let kept = Checkpoint {
+        attempt: run.attempt,
+        seq: 3,
+        summary: None,
+        git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
+        session: Some(conversation.clone()),
+    };
+    worker.told(kept.into()).await;
+    let back = Released { attempt: run.attempt, seq: 4, reason: said("later"), until: None };
+    worker.told(back.into()).await;
+    worker.told(stopped(run.attempt, 5)).await;
+    let again = loop {
+        worker.say(Credit { n: 1 }).await;
+        match worker.hear().await.expect("it is handed the run again") {
+            Down::Dispatch(run) => break *run,
+            Down::Cancel(_) | Down::Stands(_) | Down::Ack(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(again.session.map(|session| session.line()), Some(conversation.line()));
+    let text = &again.packet.0.text;
+    assert!(text.contains("4f0c9a1") && !text.contains("5d2e7c1a"), "{text}");
+    let progressed = worker.told(seen(again.attempt, 1, Phase::Progressed)).await;
+    assert_eq!(progressed.len(), 0, "{progressed:?}");
+    let reached = Lifecycle {
+        attempt: again.attempt,
+        seq: 2,
+        phase: Phase::Exceeded,
+        deadline: None,
+        cap: Some(Cap::Tokens),
+        at: None,
+    };
+    worker.told(reached.into()).await;
+    worker.told(stopped(again.attempt, 3)).await;
+    let shown = world.shown(&format!("tasks/{task}")).await.to_string();
+    assert!(shown.contains("policy.tokens_max"), "{shown}");
 }

@@ -41,6 +41,10 @@ fn supervisor(world: &mut World, id: TaskId, says: Supervisor) {
     world.supervisor(id, says).expect("it is held");
 }
 
+fn late(world: &mut World, id: TaskId, deadline: Deadline) {
+    supervisor(world, id, Supervisor::TimedOut(deadline));
+}
+
 fn person(world: &mut World, id: TaskId, says: Person) {
     world.person(id, says).expect("a person may");
 }
@@ -105,12 +109,8 @@ fn ways() -> Vec<Way> {
             supervisor(w, id, Supervisor::Exited);
         }),
         watched("turns used up", |w, id| supervisor(w, id, Supervisor::Exceeded(Cap::Turns))),
-        watched("process start timeout", |w, id| {
-            supervisor(w, id, Supervisor::TimedOut(Deadline::ProcessStart));
-        }),
-        watched("stream idle timeout", |w, id| {
-            supervisor(w, id, Supervisor::TimedOut(Deadline::StreamIdle));
-        }),
+        watched("process start timeout", |w, id| late(w, id, Deadline::ProcessStart)),
+        watched("stream idle timeout", |w, id| late(w, id, Deadline::StreamIdle)),
         way("wall clock", |w, id| {
             supervisor(w, id, Supervisor::Renew { lease: Some(Millis::hours(24)) });
             w.wait(Millis::hours(5));
