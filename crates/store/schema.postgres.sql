@@ -135,13 +135,14 @@ CREATE TABLE leases (
     holder text COLLATE "C" NOT NULL,
     nonce bytea NOT NULL,
     expires_at bigint NOT NULL,
-    length bigint NOT NULL
+    length bigint NOT NULL,
+    heard bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
 ALTER TABLE leases ADD PRIMARY KEY (tenant, task);
 CREATE INDEX leases_by_end ON public.leases USING btree (tenant, expires_at, task);
 ALTER TABLE leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON leases FOR SELECT TO PUBLIC USING (tenant = (NULLIF(current_setting('baton.tenant'::text, true), ''::text))::bigint);
-GRANT SELECT (tenant, task, attempt, holder, expires_at, length) ON leases TO reader;
+GRANT SELECT (tenant, task, attempt, holder, expires_at, length, heard) ON leases TO reader;
 
 CREATE TABLE meta (
     name text NOT NULL,

@@ -182,7 +182,7 @@ impl Call {
     #[must_use]
     pub fn request(&self) -> Option<Request> {
         let key = self.envelope.request_key.clone()?;
-        Some(Request { key, fingerprint: self.fingerprint })
+        Some(Request { key, fingerprint: self.fingerprint, asked_in: None })
     }
 
     /// What keeps secrets out of what is written down.

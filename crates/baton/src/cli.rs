@@ -32,6 +32,7 @@ mod tree;
 mod upkeep;
 mod wait;
 mod work;
+mod worktrees;
 
 pub use crate::aliases::aliases;
 

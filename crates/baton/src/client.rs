@@ -13,11 +13,13 @@ use crate::problem::{CODES, Problem};
 use crate::surroundings::Hidden;
 
 mod address;
+mod blobs;
 mod dial;
 mod exchange;
 mod tls;
 
 pub use address::Address;
+pub use blobs::{Handed, digest_of};
 pub use dial::Wire;
 pub use tls::Trust;
 

@@ -423,6 +423,8 @@ fn operates(by: &Caller) -> Result<(), Error> {
 
 fn order(tenant: &TenantId, by: &Caller, how: How, command: KeyCommand) -> Order {
     let How { origin, trace, request } = how;
+    let asked_in = (by.tenant != *tenant).then(|| by.tenant.clone());
+    let request = request.map(|request| Request { asked_in, ..request });
     let actor = by.actor(origin, trace);
     Order { tenant: tenant.clone(), actor, aim: Aim::Key(command), request }
 }

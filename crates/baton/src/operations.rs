@@ -108,14 +108,20 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 /// What a key must allow to come in as a worker: no operation of the table, but a protocol of its own.
 pub const WORKER: Scope = Scope::of("worker", Level::Work);
 
+/// What a key must allow to have bytes by their digest, and to hand some in: those are no JSON, so no
+/// operations of the table.
+pub const BLOB_READ: Scope = Scope::of("blob", Level::Read);
+/// The same, to hand some in.
+pub const BLOB_WRITE: Scope = Scope::of("blob", Level::Write);
+
 /// What keys can allow, in order.
 static SCOPES: LazyLock<Vec<Scope>> = LazyLock::new(|| {
     let scopes = all().iter().filter_map(|entry| entry.about.scope());
-    let scopes: BTreeSet<_> = scopes.chain([WORKER]).collect();
+    let scopes: BTreeSet<_> = scopes.chain([WORKER, BLOB_READ, BLOB_WRITE]).collect();
     scopes.into_iter().collect()
 });
 
-/// Every scope that any operation asks for, and that of workers.
+/// Every scope that any operation asks for, that of workers and those of blobs.
 #[must_use]
 pub fn scopes() -> &'static [Scope] {
     &SCOPES

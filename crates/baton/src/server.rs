@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use baton_domain::key::KeyId;
 use baton_domain::text::Text;
+use baton_store::blobs::Blobs;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -29,6 +30,7 @@ use crate::operations;
 use crate::problem::Problem;
 use crate::relay::Relay;
 
+use blobs::Depot;
 use connection::{Connection, Paced, Taker};
 use crowd::{Crowd, Seat};
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
@@ -41,6 +43,7 @@ pub use rates::Rates;
 mod accept;
 mod answer;
 mod arguments;
+mod blobs;
 pub mod command;
 mod connection;
 mod crowd;
@@ -81,6 +84,7 @@ pub struct Server {
     trouble: Notify,
     endpoint: Endpoint,
     relay: Arc<Relay>,
+    depot: Depot,
 }
 
 /// How far the server is on its way out.
@@ -128,6 +132,7 @@ impl Server {
     pub fn new(
         engine: Arc<Engine>,
         identity: Arc<Identity>,
+        blobs: Arc<dyn Blobs>,
         hosts: Hosts,
         limits: Limits,
     ) -> Arc<Self> {
@@ -136,6 +141,7 @@ impl Server {
             Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);
         let relay = Relay::new(Arc::clone(&identity));
         Arc::new(Self {
+            depot: Depot::new(blobs),
             relay,
             endpoint,
             engine,
@@ -274,6 +280,10 @@ impl Server {
 
     fn relay(&self) -> &Arc<Relay> {
         &self.relay
+    }
+
+    fn depot(&self) -> &Depot {
+        &self.depot
     }
 
     /// Resolves once connections are to end.

@@ -9,33 +9,61 @@ pub use openapi::openapi;
 pub use reference::{exit_codes, listing, problems};
 pub use text::text;
 
+use crate::operation::Method;
+
 /// What the server answers besides the table.
 pub const HANDWRITTEN: &[Route] = &[
     Route {
+        method: Method::Get,
         path: "/health",
+        takes: None,
         kind: "text/plain",
         needs: Needs::Nothing,
         summary: "Whether the server is well, in one word",
     },
     Route {
+        method: Method::Get,
         path: "/metrics",
+        takes: None,
         kind: "text/plain",
         needs: Needs::Scope("health:read"),
         summary: "Figures in the Prometheus text format",
     },
     Route {
+        method: Method::Put,
+        path: "/v1/blobs/{sha256}",
+        takes: Some("application/octet-stream"),
+        kind: "application/json",
+        needs: Needs::Scope("blob:write"),
+        summary: "Take in bytes under their digest; the same ones again change nothing",
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/blobs/{sha256}",
+        takes: None,
+        kind: "application/octet-stream",
+        needs: Needs::Scope("blob:read"),
+        summary: "The bytes of this digest, checked while they are read",
+    },
+    Route {
+        method: Method::Get,
         path: "/v1/openapi.json",
+        takes: None,
         kind: "application/json",
         needs: Needs::Key,
         summary: "This description",
     },
 ];
 
-/// A path that the server answers itself, by GET alone.
+/// A path that the server answers itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// By which method.
+    pub method: Method,
     /// Where.
     pub path: &'static str,
+    /// The content type of the body, if it takes one.
+    pub takes: Option<&'static str>,
     /// The content type of the answer.
     pub kind: &'static str,
     /// What a caller must show.
@@ -80,6 +108,9 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
     ("restore", "Bring a copy back; what is there is moved aside, claim tokens and keys die"),
     ("audit verify", "Walk every chain and every seal, and name the first thing that is wrong"),
+    ("worktree list", "List the folders that agents work in on this machine"),
+    ("worktree restore", "Bring the last snapshot of a task back into a new folder"),
+    ("worktree prune", "Take away folders that no task needs; what no snapshot holds stays"),
     ("completions", "Print the completions of a shell"),
     ("demo", "Play a short story with a server of its own, and leave nothing behind"),
     ("bench", "Measure the store beside its limits, all in one run"),

@@ -29,6 +29,8 @@ pub struct Surroundings {
     pub database_url: Option<Hidden>,
     /// `BATON_PEPPER_FILE`: the pepper, if it is not in the data folder.
     pub pepper_file: Option<PathBuf>,
+    /// `BATON_BLOBS_DIR`: where blobs are, if not in the data folder.
+    pub blobs: Option<PathBuf>,
     /// `NO_COLOR`, if it is not empty.
     pub no_color: bool,
     /// Whether somebody looks at stdout.
@@ -140,6 +142,7 @@ impl Surroundings {
             output,
             database_url,
             pepper_file: path("BATON_PEPPER_FILE"),
+            blobs: path("BATON_BLOBS_DIR"),
             no_color: raw("NO_COLOR").is_some(),
             terminal,
             programs: raw("PATH")
@@ -178,6 +181,12 @@ pub fn socket_in(folder: &Path) -> PathBuf {
 #[must_use]
 pub fn key_file_in(folder: &Path) -> PathBuf {
     folder.join("local.key")
+}
+
+/// Where the server of a data folder keeps blobs, unless it is told otherwise.
+#[must_use]
+pub fn blobs_in(folder: &Path) -> PathBuf {
+    folder.join("blobs")
 }
 
 #[cfg(test)]

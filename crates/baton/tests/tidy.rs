@@ -34,6 +34,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
     ("shape", &[]),
     ("json", &[]),
+    ("pieces", &[]),
     ("protocol", &["json", "shape", "views"]),
     ("websocket", &["protocol"]),
     ("problem", &["shape"]),
@@ -106,6 +107,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "mcp",
             "operation",
             "operations",
+            "pieces",
             "problem",
             "protocol",
             "relay",
@@ -149,7 +151,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("surroundings", &[]),
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
-    ("client", &["chance", "declaration", "problem", "shape", "surroundings"]),
+    ("worktree", &[]),
+    ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
         &[
@@ -172,6 +175,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "surroundings",
             "tokens",
             "worker",
+            "worktree",
         ],
     ),
     ("main", &["cli", "init", "log", "shim", "surroundings"]),
@@ -192,14 +196,14 @@ const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 /// Where attacks are listed with the tests that try them.
 const ATTACKS: &str = "docs/reliability.md";
 /// Those that the surfaces of today are open to.
-const ATTACKS_TRIED: [&str; 31] = [
+const ATTACKS_TRIED: [&str; 33] = [
     "A1", "A2", "A3", "A4", "A5", "A8", "A9", "A10", "A11", "A12", "A13", "A14", "A15", "A16",
-    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A30", "A31", "A32", "A33", "A35", "A36",
-    "A37", "A38", "A39", "A40",
+    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A28", "A29", "A30", "A31", "A32", "A33",
+    "A35", "A36", "A37", "A38", "A39", "A40",
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_050;
+const DOMAIN_LINES_MAX: usize = 8_300;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

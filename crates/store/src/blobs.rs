@@ -4,6 +4,9 @@
 //! same bytes have two blobs, so that nobody learns from a put what another tenant has. Every call
 //! blocks; callers that must not block use a thread that may.
 //!
+//! **How long they stay.** No store can say at a bounded cost who refers to a blob, so no server runs
+//! the collector: what bounds the blobs is their quota.
+//!
 //! **Blobs and the records that refer to them.** Put (or [`Blobs::refresh`]) first, then commit the
 //! record. The collector never removes a blob that was put or refreshed less than its grace ago, so
 //! whoever commits within the grace refers to a blob that stays.
@@ -14,6 +17,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 mod collect;
+mod copy;
 mod digest;
 mod directory;
 mod error;
@@ -24,10 +28,14 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+pub use copy::{Copied, copy};
 pub use digest::Digest;
 pub use directory::{DirectoryBlobs, FreeSpace, Opened, Settings};
 pub use error::{Error, Measure, Scope};
 pub use ledger::{Quota, Usage};
+
+/// The largest blob that is handed over in one piece, by whoever sends and whoever receives it.
+pub const BYTES_MAX: u64 = 256 << 20;
 
 /// Where blobs are kept.
 pub trait Blobs: Send + Sync {

@@ -4,6 +4,9 @@
 use crate::chain::{Rows, wrote};
 use crate::order::Actor;
 
+/// What is said of checkpoints, attempts and runs that are not as they came.
+pub(crate) const HISTORY_CHANGED: &str = "the history of the task was changed";
+
 /// An entry, and what is needed to check what hangs on it.
 pub(crate) struct Hanging<'a> {
     pub(crate) task: u64,
@@ -34,7 +37,7 @@ impl Hanging<'_> {
         } else if differs(1, rows.brief.is_some()) {
             Some("the brief was changed")
         } else if differs(2, !rows.records.is_empty() || then.len() > 64) {
-            Some("the history of the task was changed")
+            Some(HISTORY_CHANGED)
         } else {
             None
         }

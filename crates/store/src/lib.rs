@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
@@ -124,6 +124,15 @@ pub trait Store: Send + Sync {
         id: TaskId,
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>>;
+
+    /// The last entry of a task that tells what was found of this line of its contract, however old
+    /// it is.
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>>;
 
     /// The projects of a tenant, in the order of their names.
     fn projects<'a>(

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -250,6 +250,15 @@ impl Store for MemoryStore {
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>> {
         self.told(tenant, move |own, _| own.entries_at(id, versions))
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        self.told(tenant, move |own, _| own.receipt(id, line))
     }
 
     fn projects<'a>(

@@ -40,6 +40,15 @@ pub struct Order {
     pub request: Option<Request>,
 }
 
+impl Order {
+    /// The tenant among whose request keys its own is.
+    #[must_use]
+    pub fn asked_in(&self) -> &TenantId {
+        let elsewhere = self.request.as_ref().and_then(|request| request.asked_in.as_ref());
+        elsewhere.unwrap_or(&self.tenant)
+    }
+}
+
 /// What an order is about.
 #[derive(Clone, Debug)]
 pub enum Aim {
@@ -78,6 +87,9 @@ pub struct Request {
     pub key: Text<255>,
     /// A hash of everything that was asked; the same key for something else is refused.
     pub fingerprint: [u8; 32],
+    /// The tenant of whoever asks, if the order is for another one: a key is known again where it
+    /// was chosen.
+    pub asked_in: Option<TenantId>,
 }
 
 /// What was carried out.

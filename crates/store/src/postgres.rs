@@ -33,6 +33,7 @@ pub mod restoring;
 mod room;
 mod runs;
 mod seam;
+mod standby;
 mod step;
 mod sweep;
 mod time;
@@ -243,6 +244,8 @@ struct Shared {
     bells: Bells,
     known: Mutex<Known>,
     full_until: AtomicI64,
+    /// When this server last watched the time, for as long as somebody holds where it is noted.
+    watched_here: AtomicI64,
     incarnation: u64,
     deployment: DeploymentId,
 }
@@ -307,6 +310,7 @@ impl PostgresStore {
             bells: Bells::new(options.bell, u64::from_be_bytes(own)),
             known: Mutex::default(),
             full_until: AtomicI64::new(0),
+            watched_here: AtomicI64::new(0),
             incarnation,
             deployment: deployment.ok_or(OpenError::NotBaton)?,
         });

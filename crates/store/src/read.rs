@@ -8,7 +8,7 @@ mod stats;
 use std::sync::Arc;
 
 use baton_domain::event::Event;
-use baton_domain::ids::{PrincipalId, TaskId, TenantId};
+use baton_domain::ids::{LineId, PrincipalId, TaskId, TenantId};
 use baton_domain::pool::{Pool, PoolName};
 use baton_domain::project::RecordEvent;
 use baton_domain::task::{Brief, Flow};
@@ -16,6 +16,7 @@ use baton_domain::time::{Millis, Timestamp};
 
 use crate::chain::Fault;
 use crate::order::Actor;
+use crate::rows::json;
 
 pub(crate) use cursor::begin;
 pub use cursor::{Cursor, Page};
@@ -92,6 +93,23 @@ pub enum Happened {
     Unknown(String),
     /// Erased on purpose; its digest still holds the chain together.
     Erased,
+}
+
+impl Entry {
+    /// Whether it tells what was found of this line of a contract.
+    pub(crate) fn checks(&self, line: &LineId) -> bool {
+        let Happened::ToTask(events) = &self.happened else { return false };
+        events.iter().any(|event| {
+            let Event::Verified { receipts, .. } = event else { return false };
+            receipts.iter().any(|receipt| receipt.line == *line)
+        })
+    }
+}
+
+/// What stands in the text of every entry that tells what was found of this line: a database passes
+/// over the others without reading them.
+pub(crate) fn mark_of(line: &LineId) -> String {
+    format!("\"line\":{}", json(line))
 }
 
 /// Part of a list of tenants.

@@ -32,6 +32,7 @@ use std::thread::JoinHandle;
 use baton_domain::ids::DeploymentId;
 use baton_domain::time::{Millis, Timestamp};
 use ed25519_dalek::SigningKey;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use checkpoint::{Checkpointer, Shared};
@@ -329,7 +330,14 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     .map_err(|error| OpenError::Damaged(error.to_string()))
 }
 
+/// A prepared statement keeps its plan. Otherwise SQLite makes a new one whenever a value is bound
+/// that is compared with a column outside of every index, in case the value would change the plan.
+fn plan_once(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 fn set_up(conn: &Connection, synchronous: &str, reader: bool) -> rusqlite::Result<()> {
+    plan_once(conn)?;
     conn.busy_timeout(std::time::Duration::from_secs(10))?;
     // The answer comes before the change is committed: only a statement that is stepped to its
     // end tells whether it was.

@@ -19,8 +19,9 @@ use crate::scripted::{self, COMMAND};
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
-use super::{Output, Session, completions, doctor, render, setup};
+use super::{Output, Session, completions, doctor, render, setup, worktrees};
 
+mod blobs;
 mod elsewhere;
 
 /// The commands.
@@ -50,14 +51,19 @@ pub(super) fn commands() -> Vec<Command> {
             .arg(data()),
         Command::new("backup")
             .about("Copy the database while it is in use; the copy is checked before it is named")
-            .after_help("The pepper and the sealing key are not in it: keep copies of them apart.")
+            .after_help(
+                "Blobs are copied into a folder beside it, FILE.blobs. The pepper and the sealing key \
+                 are not in it: keep copies of them apart.",
+            )
             .arg(file("Where the copy goes; it must not exist"))
-            .arg(data()),
+            .arg(data())
+            .arg(blobs::place_flag()),
         Command::new("restore")
             .about("Bring a copy back; what is there is moved aside, claim tokens and keys die")
             .after_help(
                 "All keys are revoked: the copy does not know which were revoked after it was \
-                 made. The next `baton serve` makes a new one for you.",
+                 made. The next `baton serve` makes a new one for you. Blobs in FILE.blobs come back, \
+                 too; those that are there stay.",
             )
             .arg(file("The copy").required(false).required_unless_present("here"))
             .arg(
@@ -73,7 +79,8 @@ pub(super) fn commands() -> Vec<Command> {
                     .action(ArgAction::SetTrue)
                     .help("Leave the keys as they were that day"),
             )
-            .arg(data()),
+            .arg(data())
+            .arg(blobs::place_flag()),
         Command::new("audit")
             .about("Prove that history was not changed")
             .arg_required_else_help(true)
@@ -86,6 +93,7 @@ pub(super) fn commands() -> Vec<Command> {
                     )
                     .arg(data()),
             ),
+        worktrees::command(data),
         completions::command(),
         completions::words_command(),
         Command::new("demo")
@@ -168,6 +176,7 @@ pub(super) async fn dispatch(
             Some((_, asked)) => verify(session, asked).await,
             None => Ok(super::USAGE),
         },
+        "worktree" => worktrees::run(session, asked).await,
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {
@@ -264,6 +273,8 @@ fn refused(error: &backup::Error) -> Failure {
 async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let to = asked.get_one::<PathBuf>("file").expect("clap requires it");
+    let beside = blobs::Beside::new(to, blobs::place(session, asked, &folder));
+    beside.is_free()?;
     let audit = match session.around.database() {
         Some(named) => elsewhere::back_up(&named, &folder, to).await?,
         None => {
@@ -276,16 +287,19 @@ async fn back_up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
         Some(_) => "The pepper is not in it: keep a copy of it apart.",
         None => "The pepper and seal.key are not in it: keep copies of them apart.",
     };
+    // After the database: what a record refers to was there before the record.
+    let blobs = beside.back_up()?;
     let shown = to.display().to_string();
-    let body = json!({ "file": shown, "entries": audit.entries, "seals": audit.seals });
+    let body = json!({
+        "file": shown, "entries": audit.entries, "seals": audit.seals, "blobs": blobs.body(),
+    });
     let text = format!(
-        "{shown} is a whole copy: {}.
-{secrets}
-",
-        whole(&audit)
+        "{shown} is a whole copy: {}.\n{}{secrets}\n",
+        whole(&audit),
+        blobs.told("are copied into")
     );
     tell(session, &body, &text);
-    Ok(0)
+    Ok(u8::from(blobs.is_damaged()))
 }
 
 /// Why keys of a copy are revoked.
@@ -294,9 +308,11 @@ const RESTORED: &str = "the database is a restored copy, and it is not known who
 async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session, asked)?;
     let file = asked.get_one::<PathBuf>("file");
+    let place = blobs::place(session, asked, &folder);
+    let beside = file.map(|file| blobs::Beside::new(file, place));
     if let Some(named) = session.around.database() {
         let keep_keys = asked.get_flag("keep-keys");
-        let file = file.map(PathBuf::as_path);
+        let file = file.map(PathBuf::as_path).zip(beside.as_ref());
         return elsewhere::restore(session, &named, &folder, file, keep_keys).await;
     }
     // What is there is a copy like any other, and comes back in its own place.
@@ -308,12 +324,15 @@ async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
         true => None,
         false => Some(revoke_all(begun.draft()).await?),
     };
+    // Before the database: what a record refers to is there before the record.
+    let blobs = beside.map(|beside| beside.bring_back()).transpose()?.unwrap_or_default();
     let restored = begun.finish().map_err(|error| refused(&error))?;
     let aside = restored.aside.as_deref().map(|path| path.display().to_string());
     let incarnation = format!("{:x}", restored.incarnation);
     let body = json!({
         "data": folder.display().to_string(), "incarnation": incarnation, "keys_revoked": revoked,
         "entries": restored.audit.entries, "seals": restored.audit.seals, "aside": aside,
+        "blobs": blobs.body(),
     });
     let mut text = format!(
         "{} holds the copy as life {incarnation}: {}.\n\
@@ -331,6 +350,7 @@ async fn restore(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
                  list.\n"
             .to_owned(),
     });
+    text.push_str(&blobs.told("came back from"));
     if let Some(aside) = aside {
         text.push_str(&format!("What was there before is in {aside}.\n"));
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::{Asked, Client, WAIT_MAX, dial};
 
 /// How long it may take to answer: a claim may wait for a minute.
-const ANSWER_MAX: Duration = Duration::from_secs(90);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(90);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -73,34 +73,34 @@ impl Client {
         answered(dial::dial(&self.address, &self.trust).await?, request).await
     }
 
-    fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, Lost> {
-        let unsendable = |_| Lost::Before("a header of the request cannot be sent".to_owned());
+    /// The header lines of every request: for whom, and who asks.
+    pub(super) fn headers(&self) -> Result<HeaderMap, Lost> {
         let mut headers = HeaderMap::new();
-        let mut put = |name: &'static str, text: &str, secret: bool| {
-            let mut value = HeaderValue::from_str(text).map_err(unsendable)?;
-            value.set_sensitive(secret);
-            headers.insert(name, value);
-            Ok(())
-        };
-        put("host", &self.address.host(), false)?;
+        put(&mut headers, "host", &self.address.host(), false)?;
         if let Some(key) = &self.key {
-            put("authorization", &format!("Bearer {}", key.reveal()), true)?;
+            put(&mut headers, "authorization", &format!("Bearer {}", key.reveal()), true)?;
         }
         if let Some(token) = &self.claim_token {
-            put("baton-claim-token", token.reveal(), true)?;
+            put(&mut headers, "baton-claim-token", token.reveal(), true)?;
         }
+        put(&mut headers, "baton-client", self.origin.word(), false)?;
+        Ok(headers)
+    }
+
+    fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, Lost> {
+        let mut headers = self.headers()?;
+        let mut put = |name, text: &str| put(&mut headers, name, text, false);
         if let Some(key) = &asked.request_key {
-            put("idempotency-key", key, false)?;
+            put("idempotency-key", key)?;
         }
         if let Some(version) = asked.if_match {
-            put("if-match", &format!("\"{version}\""), false)?;
+            put("if-match", &format!("\"{version}\""))?;
         }
-        put("accept", "application/json", false)?;
-        put("baton-client", self.origin.word(), false)?;
+        put("accept", "application/json")?;
         let body = match &asked.body {
             None => Bytes::new(),
             Some(body) => {
-                put("content-type", "application/json", false)?;
+                put("content-type", "application/json")?;
                 Bytes::from(body.to_string())
             }
         };
@@ -111,6 +111,20 @@ impl Client {
         *request.headers_mut() = headers;
         Ok(request)
     }
+}
+
+/// Adds a header line, which may be a secret.
+pub(super) fn put(
+    headers: &mut HeaderMap,
+    name: &'static str,
+    text: &str,
+    secret: bool,
+) -> Result<(), Lost> {
+    let unsendable = |_| Lost::Before("a header of the request cannot be sent".to_owned());
+    let mut value = HeaderValue::from_str(text).map_err(unsendable)?;
+    value.set_sensitive(secret);
+    headers.insert(name, value);
+    Ok(())
 }
 
 async fn answered<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Lost>
@@ -127,17 +141,22 @@ where
     })
     .await;
     connection.abort();
-    answer.unwrap_or_else(|_| Err(Lost::After("it did not answer in time".to_owned())))
+    answer.unwrap_or_else(|_| Err(silent()))
 }
 
-fn broken(error: hyper::Error) -> Lost {
+pub(super) fn silent() -> Lost {
+    Lost::After("it did not answer in time".to_owned())
+}
+
+pub(super) fn broken(error: hyper::Error) -> Lost {
     if error.is_parse() {
         return Lost::NotUnderstood("it does not speak HTTP/1.1".to_owned());
     }
     Lost::After(format!("the connection was lost ({error})"))
 }
 
-async fn read(response: hyper::Response<hyper::body::Incoming>) -> Result<Answer, Lost> {
+/// Reads what a server says: an object of JSON.
+pub(super) async fn read(response: hyper::Response<hyper::body::Incoming>) -> Result<Answer, Lost> {
     let status = response.status();
     let json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
         kind.to_str().is_ok_and(|kind| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -135,6 +135,16 @@ impl Engine {
         versions: Vec<u64>,
     ) -> Result<Vec<Entry>, Error> {
         Ok(self.store.entries_at(tenant, id, versions).await?.what)
+    }
+
+    /// The last entry of a task that tells what was found of a line of its contract.
+    pub async fn receipt(
+        &self,
+        tenant: &TenantId,
+        id: TaskId,
+        line: &LineId,
+    ) -> Result<Option<Entry>, Error> {
+        Ok(self.store.receipt(tenant, id, line).await?.what)
     }
 
     /// The projects of a tenant, in the order of their names.

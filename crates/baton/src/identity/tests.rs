@@ -85,7 +85,7 @@ fn how() -> How {
 }
 
 fn asked(key: &str) -> How {
-    let request = Request { key: text(key), fingerprint: [1; 32] };
+    let request = Request { key: text(key), fingerprint: [1; 32], asked_in: None };
     How { request: Some(request), ..how() }
 }
 

@@ -1,13 +1,10 @@
 //! Receipts: what was found of the lines of a contract.
 
 use baton_domain::event::Event;
-use baton_domain::ids::{LineId, RunId, TaskId};
-use baton_domain::limits::LINEAGE_MAX;
-use baton_domain::task::Flow;
+use baton_domain::ids::{LineId, TaskId};
 use baton_store::Entry;
-use baton_store::read::{About, Happened, PAGE_MAX, RunNow};
+use baton_store::read::{About, Happened, PAGE_MAX};
 
-use super::heard::Heard;
 use super::history::PAGES_MAX;
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
@@ -86,48 +83,12 @@ impl Operation for Show {
     type Answer = ReceiptView;
 
     async fn perform(self, call: &Call) -> Result<Answered<ReceiptView>, Problem> {
-        let (row, as_of) = call.told(self.task).await?;
-        if let Some(last) = last_known(call, &row.flow, &self.line).await? {
-            return Ok(Answered::read(last, as_of));
-        }
-        // What a later check of the same run left out is found by a walk back from the end.
-        let mut end = row.flow.version + 1;
-        for _ in 0..PAGES_MAX {
-            let from = end.saturating_sub(PAGE_MAX as u64);
-            let (found, _) = page(call, self.task, Some(&self.line), from).await?;
-            if let Some(last) = found.into_iter().rfind(|receipt| receipt.version < end) {
-                return Ok(Answered::read(last, as_of));
-            }
-            if from == 0 {
-                break;
-            }
-            end = from;
-        }
-        Err(Problem::not_found())
+        let (_, as_of) = call.told(self.task).await?;
+        let tenant = &call.caller().tenant;
+        let entry = call.engine().receipt(tenant, self.task, &self.line).await?;
+        let last = entry.and_then(|entry| of_entry(self.task, &entry, Some(&self.line)).pop());
+        last.map_or_else(|| Err(Problem::not_found()), |last| Ok(Answered::read(last, as_of)))
     }
-}
-
-/// The last receipt of a line among those of the last check of each run: every run knows where that
-/// is, so nothing is searched.
-async fn last_known(
-    call: &Call,
-    flow: &Flow,
-    line: &LineId,
-) -> Result<Option<ReceiptView>, Problem> {
-    let mut versions = vec![];
-    for number in (1..=flow.runs).rev().take(usize::from(LINEAGE_MAX) + 1) {
-        let live = flow.run.as_ref().filter(|run| run.number == number);
-        let verified = match live {
-            Some(run) => run.trail.verified,
-            None => match call.run(RunId { task: flow.id, number }).await?.row.run {
-                RunNow::Live(run, _) => run.trail.verified,
-                RunNow::Finished(run) => run.trail.verified,
-            },
-        };
-        versions.extend(verified);
-    }
-    let found = Heard::at(call, flow.id, versions).await?;
-    Ok(found.last(|entry, _| of_entry(flow.id, entry, Some(line)).pop()))
 }
 
 /// The receipts in an entry.

@@ -1,6 +1,6 @@
 //! Answers and problems as HTTP writes them.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,6 +12,7 @@ use hyper::{Response, StatusCode};
 
 use crate::mcp::http as mcp;
 use crate::operation::{Declaration, Reply};
+use crate::pieces::Pieces;
 use crate::problem::Problem;
 use crate::shape::Span;
 
@@ -34,6 +35,8 @@ pub struct Sent {
 enum Content {
     /// All of it at once.
     Whole(Option<Bytes>),
+    /// Bytes of a known number.
+    Pieces(Pieces),
     /// As it comes, until whoever asked may no longer hear it.
     Flowing { body: Pin<Box<mcp::Body>>, over: Pin<Box<dyn Future<Output = ()> + Send>> },
 }
@@ -52,19 +55,23 @@ impl Sent {
 
 impl Body for Sent {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut self.content {
             Content::Whole(content) => {
                 Poll::Ready(content.take().map(|bytes| Ok(Frame::data(bytes))))
             }
+            Content::Pieces(pieces) => Pin::new(pieces).poll_frame(cx),
             Content::Flowing { body, over } => match over.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => body.as_mut().poll_frame(cx),
+                Poll::Pending => {
+                    let frame = body.as_mut().poll_frame(cx);
+                    frame.map_err(|never| match never {})
+                }
             },
         }
     }
@@ -72,6 +79,7 @@ impl Body for Sent {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Whole(content) => content.is_none(),
+            Content::Pieces(pieces) => pieces.is_end_stream(),
             Content::Flowing { body, .. } => body.is_end_stream(),
         }
     }
@@ -82,6 +90,7 @@ impl Body for Sent {
                 let length = content.as_ref().map_or(0, Bytes::len);
                 SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
             }
+            Content::Pieces(pieces) => pieces.size_hint(),
             Content::Flowing { body, .. } => body.size_hint(),
         }
     }
@@ -99,6 +108,13 @@ pub fn flowing(
     });
     guarded(response.headers_mut());
     response
+}
+
+/// Bytes of some type, as they come.
+#[must_use]
+pub fn pieces(kind: &'static str, pieces: Pieces) -> Response<Sent> {
+    let content = Content::Pieces(pieces);
+    sent(StatusCode::OK, kind, Sent { content, _busy: None, _seat: None })
 }
 
 /// What the agents' protocol says of a body that is not JSON.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_store::blobs::{Blobs, Settings};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use rustix::fs::Mode;
 use serde_json::json;
@@ -16,7 +17,7 @@ use tokio::time::sleep;
 use crate::chance::SystemChance;
 use crate::engine::Engine;
 use crate::identity::Identity;
-use crate::surroundings::{Surroundings, key_file_in, socket_in};
+use crate::surroundings::{Surroundings, blobs_in, key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
 use super::limits::connections_max;
@@ -24,7 +25,7 @@ use super::notify::Notifier;
 use super::signals::Signals;
 use super::start::{DISK, Error, Wish};
 use super::tls::Tls;
-use super::{Hosts, Limits, Rates, Server, local, socket};
+use super::{Hosts, Limits, Rates, Server, blobs, local, socket};
 
 /// Where it listens if nobody says.
 const LISTEN: &str = "127.0.0.1:7117";
@@ -35,6 +36,9 @@ const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// How often the store is tried to be closed, and how long between: two seconds in all.
 const CLOSE_TRIES: usize = 200;
 const CLOSE_AGAIN: Duration = Duration::from_millis(10);
+/// GiB of blobs that each tenant may keep, and the most that can be asked for.
+const BLOBS_GIB: &str = "10";
+const BLOBS_GIB_MAX: u64 = 1_000_000;
 /// A rate that nobody reaches.
 const RATE_MAX: i64 = 1_000_000;
 /// What it exits with when the way out was cut short.
@@ -80,12 +84,28 @@ pub fn command() -> Command {
                 "A name under which it is asked for, as in the URL, with a port if it has one",
             ),
         )
+        .args(blob_place())
         .args(certificate())
         .arg(flag("behind-proxy").help("Somebody in front encrypts; allows any address"))
         .args(rates())
         .arg(flag("stop-with-stdin").help("Stop when standard input ends, like whoever started it"))
         .arg(flag("json").help("Say in one line of JSON that it is ready"))
         .arg(flag("conformance-fixtures").hide(true))
+}
+
+fn blob_place() -> [Arg; 2] {
+    [
+        Arg::new("blobs").long("blobs").value_name("DIR").value_parser(value_parser!(PathBuf)).help(
+            "Where blobs are; several servers of one database share it [default: blobs in the data \
+             folder]",
+        ),
+        Arg::new("blobs-max")
+            .long("blobs-max")
+            .value_name("GIB")
+            .value_parser(value_parser!(u64).range(1..=BLOBS_GIB_MAX))
+            .default_value(BLOBS_GIB)
+            .help("How many GiB of blobs each tenant may keep; all together five times as many"),
+    ]
 }
 
 fn certificate() -> [Arg; 2] {
@@ -135,6 +155,8 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
         folder,
         listen: listen.expect("it has a default"),
         database: around.database(),
+        blobs: path("blobs").or_else(|| around.blobs.clone()),
+        blobs_max_gib: matches.get_one::<u64>("blobs-max").copied().expect("it has a default"),
         socket: path("socket").or_else(|| around.socket.clone()),
         behind_proxy: matches.get_flag("behind-proxy"),
         hosts: matches.get_many::<String>("host").into_iter().flatten().cloned().collect(),
@@ -169,6 +191,7 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     let listener = listener.map_err(|error| Error::listen(wish.listen, error))?;
     let address = listener.local_addr().map_err(|error| Error::listen(wish.listen, error))?;
     let engine = Arc::new(open(wish).await?);
+    let blobs = open_blobs(wish)?;
     log::hide(engine.redactor());
     let key_file = key_file_in(&wish.folder);
     let among = wish.database.as_ref().map(|_| local::name_among(&wish.folder));
@@ -179,7 +202,8 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
     let hosts = Hosts::of(Some(address), &wish.hosts);
-    let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits(wish));
+    let server =
+        Server::new(Arc::clone(&engine), Arc::clone(&identity), blobs, hosts, limits(wish));
     let (stop, stopped) = watch::channel(false);
     let (turned, turns) = watch::channel(0);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped, turned));
@@ -252,6 +276,19 @@ async fn open(wish: &Wish) -> Result<Engine, Error> {
     };
     let pepper = named.pepper_file.as_deref();
     Ok(home::open_elsewhere(&wish.folder, named.url.reveal(), pepper, chance).await?)
+}
+
+/// Opens the blobs: in the folder, or in a place that the servers of a database share.
+fn open_blobs(wish: &Wish) -> Result<Arc<dyn Blobs>, Error> {
+    let place = wish.blobs.clone().unwrap_or_else(|| blobs_in(&wish.folder));
+    let among = wish.database.is_some();
+    if among && wish.blobs.is_none() {
+        let place = place.display();
+        tracing::warn!(%place, "other servers of this database have no blobs from here: --blobs DIR");
+    }
+    let settings = Settings::keeping(wish.blobs_max_gib << 30);
+    let opened = blobs::open(&place, settings, among && wish.blobs.is_some());
+    opened.map_err(|error| Error::Blobs(place, error))
 }
 
 /// Notes now and then which keys were used.

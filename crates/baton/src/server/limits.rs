@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::rates::Rates;
 use crate::call::Patience;
 
-/// Bytes of a request body: artifacts go another way.
+/// Bytes of a request body: what is larger goes as a blob.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of path and query: identifiers and filters, never texts.
 pub const URL_BYTES_MAX: usize = 8 << 10;
@@ -41,7 +41,7 @@ pub const STREAM_BYTES_MAX: usize = 1 << 20;
 pub struct Limits {
     /// From the first byte of a head to its last.
     pub head: Duration,
-    /// For the whole body to come in.
+    /// For the whole body to come in; for a piece of it, if it is a blob.
     pub body: Duration,
     /// For the answer to be found.
     pub total: Duration,
@@ -83,6 +83,12 @@ pub struct Limits {
     pub linger: Duration,
     /// How long requests in flight may take to finish after that.
     pub drain: Duration,
+    /// Bytes of a blob.
+    pub blob_bytes_max: u64,
+    /// Blobs that are on their way at once, in and out.
+    pub blobs_max: usize,
+    /// Those of them of one tenant.
+    pub blobs_per_tenant_max: usize,
     /// Whether `/mcp` serves what the conformance suite asks for, too.
     pub fixtures: bool,
 }
@@ -144,6 +150,9 @@ impl Default for Limits {
             life: Duration::from_secs(24 * 3_600),
             linger: Duration::from_secs(1),
             drain: Duration::from_secs(20),
+            blob_bytes_max: baton_store::blobs::BYTES_MAX,
+            blobs_max: 32,
+            blobs_per_tenant_max: 16,
             fixtures: false,
         }
     }

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use baton_domain::Refusal;
+use baton_domain::key::Kind;
 use baton_domain::scope::{Level, Scope};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
+use baton_store::blobs::Urgency;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -21,12 +23,14 @@ use crate::changes::Listener;
 use crate::identity::{self, Caller, Identity};
 use crate::mcp::http::Guest;
 use crate::operation::{Declaration, Entry, Reply};
+use crate::operations::{BLOB_READ, BLOB_WRITE};
 use crate::problem::Problem;
 use crate::shape::{Position, Shape};
 use crate::surface;
 use crate::tokens::Pass;
 
 use super::answer::{self, Sent};
+use super::blobs::{self, Visitor};
 use super::connection::{Busy, Connection, Taker};
 use super::crowd::Seat;
 use super::door::Session;
@@ -77,6 +81,7 @@ impl Answering<'_> {
             Found::Page(page) => Ok((self.page(page).await?, None)),
             Found::Mcp => self.mcp(body).await,
             Found::Worker => self.worker(&body).await,
+            Found::Blob(name) => self.blob(&name, body).await,
             Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
             Found::Nothing => {
                 let detail = "there is no such path: see /v1/openapi.json";
@@ -158,6 +163,32 @@ impl Answering<'_> {
         let visit = Visit::new(self.server, session, seat, guest, accept);
         self.connection.hand_over(Taker::Worker(Box::new(visit)));
         Ok((answer::handed_over(), None))
+    }
+
+    /// Bytes by digest.
+    async fn blob(&self, name: &str, body: Incoming) -> Result<Answered, Problem> {
+        let session = self.session().await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let pass = self.pass(&session.caller)?;
+        let puts = self.head.method == Method::PUT;
+        let scope = if puts { BLOB_WRITE } else { BLOB_READ };
+        blobs::admit(&session.caller, &scope)?;
+        let digest = blobs::digest(name, self.head.uri.query())?;
+        // What attempts and workers hand in ends work that was accepted: it may use the last room.
+        let ending = pass.is_some() || session.caller.kind == Kind::Worker;
+        let urgency = if ending { Urgency::Ending } else { Urgency::Ordinary };
+        let (closing, now) = (Box::pin(self.server.closing()), self.server.engine().now());
+        let visitor = Visitor { session, closing, limits: *self.server.limits(), now };
+        let depot = self.server.depot();
+        let answer = if puts {
+            let sent = (&self.head.headers, body);
+            depot.take_in(visitor, (digest, urgency), sent, self.connection).await?
+        } else {
+            arguments::no_body(&body)?;
+            depot.hand_out(visitor, digest).await?
+        };
+        Ok((answer, seat))
     }
 
     async fn operation(

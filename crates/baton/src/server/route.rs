@@ -26,6 +26,9 @@ const MCP: &str = "/mcp";
 /// Where workers come in.
 const WORKER: &str = "/v1/worker";
 
+/// Where bytes are, by their digest.
+const BLOBS: &str = "/v1/blobs/";
+
 /// What a method and a path mean.
 pub enum Found {
     /// An operation, and its arguments in the path.
@@ -36,6 +39,8 @@ pub enum Found {
     Mcp,
     /// The workers' protocol, which goes on without HTTP.
     Worker,
+    /// The bytes of this name.
+    Blob(String),
     /// Something, but not by this method; by these.
     WrongMethod(Vec<&'static str>),
     /// Nothing.
@@ -51,6 +56,11 @@ pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
     if path == WORKER {
         let asks = method == Method::GET;
         return if asks { Found::Worker } else { Found::WrongMethod(vec!["GET"]) };
+    }
+    if let Some(name) = path.strip_prefix(BLOBS).filter(|name| !name.contains('/')) {
+        let known = [Method::GET, Method::PUT].contains(method);
+        let blob = || Found::Blob(name.to_owned());
+        return if known { blob() } else { Found::WrongMethod(vec!["GET", "PUT"]) };
     }
     if let Some((_, page)) = PAGES.iter().find(|(own, _)| *own == path) {
         let reads = method == Method::GET;

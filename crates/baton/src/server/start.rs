@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use baton_store::postgres;
 use baton_store::sqlite::OpenError;
+use baton_store::{blobs, postgres};
 
 use crate::surroundings::Database;
 use crate::{home, tokens};
@@ -30,6 +30,10 @@ pub struct Wish {
     pub folder: PathBuf,
     /// A database elsewhere; in the data folder if none is named.
     pub database: Option<Database>,
+    /// Where blobs are; in the data folder if nobody says.
+    pub blobs: Option<PathBuf>,
+    /// How many GiB of them each tenant may keep.
+    pub blobs_max_gib: u64,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where to listen on this machine; in the data folder if nobody says.
@@ -86,6 +90,9 @@ pub enum Error {
     /// The key of the local user is not to be had.
     #[error("the key file {0}: {1}")]
     KeyFile(PathBuf, String),
+    /// The place of blobs is not to be used.
+    #[error("the blobs in {}: {}", .0.display(), told_of(.1))]
+    Blobs(PathBuf, blobs::Error),
     /// Signals are not to be had.
     #[error("signals cannot be waited for: {0}")]
     Signals(io::Error),
@@ -146,6 +153,7 @@ impl Error {
             }
             Self::Tls(_) => &["baton serve --tls-cert FILE --tls-key FILE"],
             Self::Socket(_) => &["baton doctor", "baton serve --socket PATH"],
+            Self::Blobs(..) => &["baton doctor", "baton serve --blobs DIR"],
             Self::Listen(..) | Self::Taken(_) => {
                 &["baton doctor", "baton serve --listen 127.0.0.1:0"]
             }
@@ -204,9 +212,33 @@ impl Error {
                 | socket::Error::TooLong(_) => USAGE,
                 socket::Error::Io(..) => DISK,
             },
+            Self::Blobs(_, error) => exit_of_blobs(error),
             Self::Taken(_) => BUSY,
             Self::KeyFile(..) => DATA,
             Self::Listen(..) | Self::Signals(_) => FAILED,
         }
+    }
+}
+
+/// What is wrong with a place of blobs, with what the file system said, where it did.
+fn told_of(error: &blobs::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn exit_of_blobs(error: &blobs::Error) -> u8 {
+    match error {
+        blobs::Error::InUse { .. } => BUSY,
+        blobs::Error::Untrusted { .. } => DATA,
+        blobs::Error::Io { .. } | blobs::Error::DiskFull { .. } => DISK,
+        blobs::Error::Invalid { .. }
+        | blobs::Error::TooLarge { .. }
+        | blobs::Error::DigestMismatch { .. }
+        | blobs::Error::NotFound { .. }
+        | blobs::Error::Corrupt { .. }
+        | blobs::Error::QuotaExceeded { .. }
+        | blobs::Error::SourceFailed(_) => FAILED,
     }
 }

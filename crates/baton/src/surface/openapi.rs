@@ -31,7 +31,8 @@ fn described() -> Value {
         paths.entry(entry.about.path).or_default().insert(method, described);
     }
     for route in HANDWRITTEN {
-        paths.entry(route.path).or_default().insert("get".to_owned(), handwritten(route));
+        let method = route.method.word().to_lowercase();
+        paths.entry(route.path).or_default().insert(method, handwritten(route));
     }
     let mut all: Map<String, Value> =
         schemas.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
@@ -167,7 +168,7 @@ fn answer(entry: &Entry, schemas: &mut Definitions, answers: &mut Map<String, Va
 }
 
 fn handwritten(route: &Route) -> Value {
-    let content = json!({ route.kind: { "schema": {} } });
+    let content = json!({ route.kind: { "schema": answered(route) } });
     let mut responses = json!({ "200": { "description": route.summary, "content": content } });
     for status in statuses() {
         responses[status.to_string()] =
@@ -176,6 +177,13 @@ fn handwritten(route: &Route) -> Value {
     let needs = format!("Needs {}.", route.needs.words());
     let mut described =
         json!({ "summary": route.summary, "description": needs, "responses": responses });
+    if route.path.contains('{') {
+        described["parameters"] = json!([digest_in_path()]);
+    }
+    if let Some(kind) = route.takes {
+        let content = json!({ kind: { "schema": {} } });
+        described["requestBody"] = json!({ "required": true, "content": content });
+    }
     if route.needs == Needs::Nothing {
         described["security"] = json!([]);
         // Whether all is well is told by the status, too.
@@ -187,6 +195,31 @@ fn handwritten(route: &Route) -> Value {
         });
     }
     described
+}
+
+/// What a path of ours answers with, where that is more than some text or bytes.
+fn answered(route: &Route) -> Value {
+    if route.takes.is_none() {
+        return json!({});
+    }
+    json!({
+        "type": "object",
+        "required": ["digest", "size", "new"],
+        "properties": {
+            "digest": { "type": "string", "description": "The SHA-256 of the bytes." },
+            "size": { "type": "integer", "description": "How many there were." },
+            "new": { "type": "boolean", "description": "Whether they were not there before." },
+        },
+        "additionalProperties": false,
+    })
+}
+
+fn digest_in_path() -> Value {
+    json!({
+        "in": "path", "name": "sha256", "required": true,
+        "description": "The SHA-256 of the bytes, in lower-case hexadecimal digits.",
+        "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
+    })
 }
 
 fn parameters() -> Value {

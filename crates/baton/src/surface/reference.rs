@@ -105,8 +105,9 @@ pub fn listing() -> String {
     }
     page.push_str("\n## Besides the table\n\n| REST | needs | what it answers |\n|---|---|---|\n");
     for route in HANDWRITTEN {
-        let (path, needs, summary) = (route.path, route.needs.words(), route.summary);
-        page.push_str(&format!("| `GET {path}` | {needs} | {summary} |\n"));
+        let (method, path) = (route.method.word(), route.path);
+        let (needs, summary) = (route.needs.words(), route.summary);
+        page.push_str(&format!("| `{method} {path}` | {needs} | {summary} |\n"));
     }
     page
 }

@@ -72,7 +72,12 @@ fn every_operation_answers_every_question() {
         }
     }
     for route in HANDWRITTEN {
-        assert!(places.insert(("GET", route.path)), "{} is there twice", route.path);
+        let place = (route.method.word(), route.path);
+        assert!(places.insert(place), "{place:?} is there twice");
+        if let super::Needs::Scope(scope) = route.needs {
+            let known = operations::scopes().iter().any(|known| known.to_string() == scope);
+            assert!(known, "{place:?} needs a scope that no key can have");
+        }
     }
 }
 

@@ -30,8 +30,9 @@ pub fn text() -> String {
     }
     page.push_str("\nBESIDES THE TABLE\n\n");
     for route in HANDWRITTEN {
-        let (path, kind, needs) = (route.path, route.kind, route.needs.words());
-        line(&mut page, &format!("GET {path} ({kind}, {needs}): {}", route.summary));
+        let (method, path) = (route.method.word(), route.path);
+        let (kind, needs) = (route.kind, route.needs.words());
+        line(&mut page, &format!("{method} {path} ({kind}, {needs}): {}", route.summary));
     }
     tools(&mut page);
     page.push_str("\nEVERYDAY COMMANDS\n\n");

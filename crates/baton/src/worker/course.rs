@@ -10,25 +10,30 @@ use std::collections::BTreeSet;
 use baton_domain::deadline::{Deadline, Sight};
 use baton_domain::ids::{Account, AttemptId};
 use baton_domain::run::Purpose;
-use baton_domain::text::{Code, Reason, Text};
+use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 
-use crate::adapters::{Consent, Limit, Reply, Seen, Usage};
-use crate::protocol::{Caps, Conversation, Deadlines, Phase, Standing, Verdict};
-use crate::shim::{Cause, Exit, Proof};
+use crate::adapters::{Consent, Limit, Usage};
+use crate::protocol::{Caps, Conversation, Deadlines, Phase, Standing};
 
 use asking::Wishes;
 use clocks::Clocks;
 use ending::{Ladder, Latch, sentence};
 use turn::Turn;
-use watch::{LIFE_EVERY_MS, READ_MAX};
+use watch::{LIFE_EVERY_MS, LOOK_MS, READ_MAX};
 
+pub use act::{Act, Why};
+pub use input::{Broken, Input, Said};
 pub use report::{Report, Until};
 pub use told::Told;
+pub use turn::NUDGES_MAX;
+pub use watch::BUSY_EVERY_MS;
 
+mod act;
 mod asking;
 mod clocks;
 mod ending;
+mod input;
 mod report;
 mod told;
 mod turn;
@@ -80,109 +85,6 @@ pub struct Terms {
     pub conversation: Option<Conversation>,
     /// What attempts before it have read, by names that mean the same in every worktree.
     pub read: BTreeSet<String>,
-}
-
-/// What happens to an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// The place for it is made; from now on a process may come to be.
-    Prepared,
-    /// It cannot be started, and nothing of it runs.
-    Refused(Broken),
-    /// Its process runs.
-    Launched,
-    /// What it is told is written to it: the first record of its input, or its start if that came with it.
-    PromptWritten,
-    /// Something was seen of the agent.
-    Seen(Seen),
-    /// What was last to be written cannot be: the program takes no more turns.
-    Deaf,
-    /// Its shim begins to end it.
-    Ending(Cause),
-    /// Its first process ended.
-    Exited(Exit),
-    /// Its tree ended, or something of it would not. An attempt of which nothing was started has a proof, too:
-    /// `not_started`.
-    Stopped(Proof),
-    /// Its shim is gone, and this is what could be proved without it.
-    ShimGone(Proof),
-    /// The server says something of it.
-    Said(Said),
-    /// Its lease lives so long from now on.
-    Renewed { lease_ms: u64 },
-    /// The server cannot be reached.
-    Cut,
-    /// A fingerprint of the work as it is now.
-    Moved { tree: String },
-    /// How much processor time its processes have used so far.
-    Busy { cpu_ms: u64 },
-    /// The work was kept, or could not be.
-    Kept,
-    /// The machine slept for so long, until now.
-    Slept { millis: u64 },
-    /// The worker ends, and the attempt with it.
-    Drain,
-    /// Time has passed. Whatever the spool holds is to be fed first.
-    Tick,
-    /// Everything that the spool holds was fed again.
-    Back,
-}
-
-/// Why an attempt cannot be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// Something of this machine is broken, or set up wrongly.
-    Lost { code: Code, reason: Reason },
-    /// Nothing is: the run is given back.
-    Back { reason: Reason, until: Option<Timestamp> },
-}
-
-/// What the server says of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// The answer to what its agent asked.
-    Answer { id: String, text: String },
-    /// It is to be stopped, and this will count.
-    Cancel(Verdict),
-    /// It holds its run no longer.
-    Fenced(Code),
-    /// How its run stands.
-    Stands(Standing),
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Tell the server.
-    Tell(Report),
-    /// Answer the agent. If it does not wait for that any more, nothing is lost.
-    Say(Reply),
-    /// Let it take another turn; if it cannot, say [`Input::Deaf`].
-    Prompt(String),
-    /// Let it stop what it does, in its own words or by SIGINT.
-    Interrupt,
-    /// End its tree: at once by TERM, after the grace by force. Answered by [`Input::Stopped`] or
-    /// [`Input::ShimGone`], also if nothing was ever started.
-    Stop { grace_ms: u64 },
-    /// Move the shim's fence.
-    Renew { until: At },
-    /// Keep the work as it is, and say [`Input::Kept`]; tell it with [`Course::conversation`].
-    Snapshot(Why),
-    /// Close its worktree: something of it may still write there.
-    Quarantine,
-    /// Everything is told: forget it, and free its slot.
-    Over,
-}
-
-/// What the work is kept for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It is time.
-    Timer,
-    /// The agent goes over to something else: it asks, or its turn ended.
-    Phase,
-    /// Its processes have ended.
-    Stop,
 }
 
 /// The machine of one attempt.
@@ -304,12 +206,12 @@ impl Course {
 
     fn take(&mut self, input: Input, at: At) {
         match input {
-            Input::Prepared => {
+            Input::Prepared if self.place == Place::Preparing => {
                 self.place = Place::Starting;
                 self.clocks.arm(Deadline::ProcessStart, at);
             }
             Input::Refused(broken) => self.refused(broken, at),
-            Input::Launched => self.launched(at),
+            Input::Launched if self.place != Place::Gone => self.launched(at),
             Input::PromptWritten if self.latch.is_none() => self.prompt_written(at),
             Input::Seen(seen) => self.seen(seen, at),
             Input::Deaf if self.latch.is_none() => {
@@ -328,8 +230,8 @@ impl Course {
             Input::Said(said) => self.said(said, at),
             Input::Renewed { lease_ms } => self.renewed(lease_ms, at),
             Input::Cut => self.is_linked = false,
-            Input::Moved { tree } => self.moved(tree, at),
-            Input::Busy { cpu_ms } => self.busy(cpu_ms, at),
+            Input::Moved { tree } if self.latch.is_none() => self.moved(tree, at),
+            Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
             Input::Kept => self.kept(at),
             Input::Slept { millis } => self.clocks.slept(millis),
             Input::Drain => {
@@ -338,17 +240,23 @@ impl Course {
             }
             Input::Tick => self.tick(at),
             Input::Back => self.back(at),
-            // What ends is told nothing more.
-            Input::PromptWritten | Input::Deaf => {}
+            // What is over does not begin, and nothing is expected of what ends.
+            Input::Prepared
+            | Input::Launched
+            | Input::PromptWritten
+            | Input::Deaf
+            | Input::Moved { .. }
+            | Input::Busy { .. } => {}
         }
     }
 
     fn said(&mut self, said: Said, at: At) {
         self.is_linked = true;
+        let ends = self.latch.is_some();
         match said {
             Said::Fenced(_) => self.fenced(at),
             // What ends is told nothing more.
-            _ if self.latch.is_some() => {}
+            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) if ends => {}
             Said::Answer { id, text } => self.answered(&id, text, at),
             Said::Cancel(_) => self.close(Latch::Called, at),
             Said::Stands(standing) => self.stands(standing, at),
@@ -357,6 +265,10 @@ impl Course {
 
     fn launched(&mut self, at: At) {
         self.place = Place::Running;
+        if self.latch.is_some() {
+            // It was to be stopped before there was anything to stop.
+            return self.stop(at);
+        }
         self.milestone(Phase::ProcessStarted);
         self.clocks.see(Sight::ProcessStarted, at);
         self.beats.snapshot = Some(at);
@@ -452,6 +364,8 @@ impl Course {
         if self.latch.is_some() {
             return self.end_again(at);
         }
+        let idle = [Deadline::StreamIdle, Deadline::ToolIdle];
+        self.clocks.not_before(&idle, at.plus(LOOK_MS));
         self.ask_again(at);
         self.turn.back(self.turns, at);
         self.tick(at);
@@ -522,9 +436,13 @@ impl Course {
     /// How far it is, in one word: preparing, starting, working, asking, stopping, over.
     #[must_use]
     pub fn phase(&self) -> &'static str {
+        if self.is_over {
+            return "over";
+        }
+        if self.latch.is_some() {
+            return "stopping";
+        }
         match self.place {
-            _ if self.is_over => "over",
-            _ if self.latch.is_some() => "stopping",
             Place::Preparing => "preparing",
             Place::Starting => "starting",
             Place::Running | Place::Gone if self.waits() => "asking",

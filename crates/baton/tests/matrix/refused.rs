@@ -79,13 +79,13 @@ const SPECIAL: &[(Who, &str, &str)] = &[
     ),
 ];
 
-/// Of many, each has a key of its own; whoever only waits has nothing carried out; and a new tenant
-/// has seen no keys yet.
-const KNOWS_NO_KEY: [&str; 3] = ["bulk submit", "run wait", "tenant create"];
+/// Of many, each has a key of its own; and whoever only waits has nothing carried out.
+const KNOWS_NO_KEY: [&str; 2] = ["bulk submit", "run wait"];
 
 /// Codes that no state here gives: those of requests that cannot be read, of what has tests of its own
 /// below, of the server, its load and its disk, and of bounds that are reached after many steps.
 const ELSEWHERE: &[&str] = &[
+    "damaged",
     "disk_full",
     "forbidden",
     "headers_too_large",

@@ -1,6 +1,7 @@
 //! The server as its callers see it: real sockets, bytes in, bytes out.
 
 mod answers;
+mod blobs;
 mod bounds;
 mod closing;
 mod doors;

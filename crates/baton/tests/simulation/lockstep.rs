@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::pool::PoolName;
@@ -282,6 +282,15 @@ impl Store for Lockstep {
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>> {
         ready(now(self.inner().entries_at(tenant, id, versions)))
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        ready(now(self.inner().receipt(tenant, id, line)))
     }
 
     fn projects<'a>(

@@ -192,7 +192,7 @@ impl<'a> World<'a> {
         self.requests += 1;
         let mut fingerprint = [0; 32];
         fingerprint[..8].copy_from_slice(&self.requests.to_be_bytes());
-        Request { key: text(&format!("request-{}", self.requests)), fingerprint }
+        Request { key: text(&format!("request-{}", self.requests)), fingerprint, asked_in: None }
     }
 
     /// Asks for something, and asks again with the same key until there is an answer.

@@ -1,7 +1,9 @@
 //! A server on loopback, and somebody with a key.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton::chance::SeededChance;
 use baton::clock::StoppedWatch;
@@ -15,9 +17,11 @@ use baton_domain::ids::{KeyName, PrincipalId, TenantId};
 use baton_domain::key::{KeyId, Kind};
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
+use baton_store::blobs::{Blobs, DirectoryBlobs, Settings};
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{Bell, Clock, Store};
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Answer, Ask, Caller};
@@ -32,6 +36,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub address: SocketAddr,
     pub key: String,
+    /// Where blobs are, if nobody else has the place; it goes with the world.
+    _place: Option<TempDir>,
 }
 
 impl World {
@@ -39,6 +45,18 @@ impl World {
     pub async fn at(
         clock: Arc<ManualClock>,
         limits: Limits,
+        open: impl FnOnce(Arc<dyn Clock>, Bell) -> Arc<dyn Store>,
+    ) -> Self {
+        let place = tempfile::tempdir().expect("there is room");
+        let (blobs, _) = blobs_in(place.path(), Settings::default(), u64::MAX);
+        Self { _place: Some(place), ..Self::keeping(clock, limits, blobs, open).await }
+    }
+
+    /// The same with these blobs.
+    pub async fn keeping(
+        clock: Arc<ManualClock>,
+        limits: Limits,
+        blobs: Arc<dyn Blobs>,
         open: impl FnOnce(Arc<dyn Clock>, Bell) -> Arc<dyn Store>,
     ) -> Self {
         let waiters = Waiters::new();
@@ -59,10 +77,10 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it has an address");
         let hosts = Hosts::of(Some(address), &["baton.example".to_owned()]);
-        let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), hosts, limits);
+        let server = Server::new(Arc::clone(&engine), Arc::clone(&identity), blobs, hosts, limits);
         tokio::spawn(Arc::clone(&server).accept_tcp(listener));
         let key = String::new();
-        let mut world = Self { engine, identity, server, clock, address, key };
+        let mut world = Self { engine, identity, server, clock, address, key, _place: None };
         world.key = world.make_key("ada", Kind::Person, "all").await.1;
         world
     }
@@ -109,6 +127,15 @@ impl World {
     pub fn signed(&self, ask: Ask) -> Ask {
         self.plain(ask).with("authorization", &format!("Bearer {}", self.key))
     }
+}
+
+/// Blobs in a folder, on a disk that is as full as the test likes.
+pub fn blobs_in(folder: &Path, settings: Settings, free: u64) -> (Arc<dyn Blobs>, Arc<AtomicU64>) {
+    let free = Arc::new(AtomicU64::new(free));
+    let told = Arc::clone(&free);
+    let told = Box::new(move || Ok(told.load(Ordering::SeqCst)));
+    let opened = DirectoryBlobs::open(&folder.join("blobs"), settings, told);
+    (Arc::new(opened.expect("it is new").0), free)
 }
 
 /// The model.

@@ -222,6 +222,7 @@ fn late(
     let flow = known(scene)?;
     let attempt = proof.attempt();
     let overdue = overdue(scene, proof);
+    let own = overdue.is_some();
     if let (Some(grip), Supervisor::Spend { total_micros }) = (&overdue, says) {
         return Ok(spend::book(grip, *total_micros));
     }
@@ -251,8 +252,9 @@ fn late(
         }
         Supervisor::Snapshot(note) if earlier => agent::late(flow, attempt, note).ok_or(refusal),
         // Nobody counts any more; whether the word itself is taken in is told by what it is.
-        Supervisor::Heard { .. } => Ok(Decision::default()),
+        Supervisor::Heard { .. } if earlier || own => Ok(Decision::default()),
         Supervisor::Renew { .. }
+        | Supervisor::Heard { .. }
         | Supervisor::Report(_)
         | Supervisor::Spend { .. }
         | Supervisor::TimedOut(_)

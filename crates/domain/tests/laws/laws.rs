@@ -50,7 +50,11 @@ fn is_last_word(turn: &Turn) -> bool {
         return false;
     };
     let own = turn.lease.as_ref().is_some_and(|it| (it.attempt, it.nonce) == (*attempt, *nonce));
-    own && matches!(says, Supervisor::Stopped { .. } | Supervisor::Spend { .. })
+    let last = |says: &Supervisor| {
+        use Supervisor::{Heard, Spend, Stopped};
+        matches!(says, Heard { .. } | Stopped { .. } | Spend { .. })
+    };
+    own && last(says)
 }
 
 #[test]
@@ -66,7 +70,13 @@ fn a_stale_lease_is_always_refused_and_changes_nothing_of_the_run() {
                 (Err(refusal), _) => assert_eq!(*refusal, Refusal::LeaseLost),
                 (
                     Ok(decision),
-                    Command::Supervisor(_, Supervisor::Stopped { .. } | Supervisor::Spend { .. }),
+                    Command::Supervisor(
+                        Proof::Token { .. },
+                        Supervisor::Heard { .. }
+                        | Supervisor::Snapshot(_)
+                        | Supervisor::Stopped { .. }
+                        | Supervisor::Spend { .. },
+                    ),
                 ) => {
                     let before = &turn.task.as_ref().expect("it was made").flow;
                     let after = world.flow(turn.id);

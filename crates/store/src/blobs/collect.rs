@@ -217,7 +217,7 @@ impl DirectoryBlobs {
         for name in self.incoming().names()? {
             let old = began_at(&name).is_some_and(|began_at| is_old(began_at, collect));
             let state = self.lock();
-            if old && !state.arriving.contains(&name) {
+            if old && !state.arriving.contains(&name) && self.is_abandoned(&name) {
                 match self.incoming().remove_file(&name) {
                     Ok(()) => removed += 1,
                     Err(error) => tracing::warn!(file = name, %error, "a leftover remains"),

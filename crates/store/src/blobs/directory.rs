@@ -50,11 +50,25 @@ pub struct Settings {
     pub entries_max: u64,
 }
 
+/// What all tenants together may keep, in quotas of one.
+const TENANTS_WORTH: u64 = 5;
+
+impl Settings {
+    /// The usual limits, with as many bytes as this for each tenant.
+    #[must_use]
+    pub fn keeping(bytes_max: u64) -> Self {
+        let usual = Self::default();
+        let tenant_quota = Quota { bytes_max, ..usual.tenant_quota };
+        let bytes_max = bytes_max.saturating_mul(TENANTS_WORTH);
+        Self { tenant_quota, total_quota: Quota { bytes_max, ..usual.total_quota }, ..usual }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             tenant_quota: Quota { blobs_max: 1_000_000, bytes_max: 10 * GIB },
-            total_quota: Quota { blobs_max: 10_000_000, bytes_max: 50 * GIB },
+            total_quota: Quota { blobs_max: 10_000_000, bytes_max: TENANTS_WORTH * 10 * GIB },
             free_bytes_low: 512 * MIB,
             free_bytes_min: 128 * MIB,
             entries_max: 20_000_000,
@@ -77,9 +91,14 @@ pub struct Opened {
     pub complete: bool,
 }
 
-/// Blobs in a directory of this server alone.
+/// Blobs in a directory, of one server alone or of several that share it.
+///
+/// Those that share it do not know what the others put: each counts against the quotas what it found
+/// when it opened the directory and what it put itself. The watermarks of free disk hold for all.
 pub struct DirectoryBlobs {
     settings: Settings,
+    /// Whether others may have it open, too.
+    shared: bool,
     free_space: FreeSpace,
     incoming: Folder,
     tenants: Folder,
@@ -112,10 +131,28 @@ impl DirectoryBlobs {
         settings: Settings,
         free_space: FreeSpace,
     ) -> Result<(Self, Opened), Error> {
+        Self::enter(path, settings, free_space, false)
+    }
+
+    /// Opens it beside others that share it. Whoever opens it alone keeps them out, and they it.
+    pub fn open_shared(
+        path: &Path,
+        settings: Settings,
+        free_space: FreeSpace,
+    ) -> Result<(Self, Opened), Error> {
+        Self::enter(path, settings, free_space, true)
+    }
+
+    fn enter(
+        path: &Path,
+        settings: Settings,
+        free_space: FreeSpace,
+        shared: bool,
+    ) -> Result<(Self, Opened), Error> {
         // Without the trailing slash or dot that would make the system follow a symbolic link.
         let root = Folder::open(&path.components().collect::<PathBuf>())?;
         let lock = root.lock_file("lock").map_err(Error::io("opening the lock"))?;
-        match lock.try_lock() {
+        match if shared { lock.try_lock_shared() } else { lock.try_lock() } {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::InUse { path: root.path().to_owned() });
@@ -132,7 +169,7 @@ impl DirectoryBlobs {
             numbered: 0,
         };
         let state = Mutex::new(state);
-        let blobs = Self { settings, free_space, incoming, tenants, state, _lock: lock };
+        let blobs = Self { settings, shared, free_space, incoming, tenants, state, _lock: lock };
         let mut opened = Opened { complete: true, ..Opened::default() };
         blobs.remove_abandoned(&mut opened)?;
         blobs.count(&mut opened)?;
@@ -153,17 +190,28 @@ impl DirectoryBlobs {
         self.lock().ledger.stored_in_total()
     }
 
-    /// Whoever holds the directory's lock knows that no other put is under way.
+    /// Removes what puts left that did not end. One that is under way, here or in another process, has
+    /// its file locked. Should it be between making the file and locking it, it fails, is told so, and
+    /// is repeated.
     fn remove_abandoned(&self, opened: &mut Opened) -> Result<(), Error> {
         for name in self.incoming.names()? {
-            if began_at(&name).is_some() {
+            if began_at(&name).is_none() {
+                opened.strangers += 1;
+            } else if self.is_abandoned(&name) {
                 self.incoming.remove_file(&name).map_err(Error::io("removing a leftover"))?;
                 opened.leftovers_removed += 1;
-            } else {
-                opened.strangers += 1;
             }
         }
         Ok(())
+    }
+
+    /// Whether nobody writes a file that is on its way any more.
+    pub(super) fn is_abandoned(&self, name: &str) -> bool {
+        match self.incoming.entry(name) {
+            Ok(Entry::File(file, _)) => !matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
+            Ok(Entry::Missing) => false,
+            Ok(Entry::Strange) | Err(_) => true,
+        }
     }
 
     fn count(&self, opened: &mut Opened) -> Result<(), Error> {
@@ -394,6 +442,10 @@ impl Blobs for DirectoryBlobs {
         is_live: &dyn Fn(&Digest) -> bool,
         collect: &Collect,
     ) -> Result<Collected, Error> {
+        // The lock that orders refreshing and removing is of this process alone.
+        if self.shared {
+            return Err(Error::InUse { path: self.tenants.path().to_owned() });
+        }
         self.collect_some(Tenant::parse(tenant)?, is_live, collect)
     }
 }

@@ -147,11 +147,9 @@ impl Error {
             Self::DigestMismatch { .. } => "hash the bytes again and send them with that digest",
             Self::NotFound { .. } => "put the bytes first",
             Self::Corrupt { .. } => "put the same bytes again, which replaces the damaged ones",
-            Self::QuotaExceeded { scope: Scope::Tenant, .. } => {
-                "archive old tasks and let the collector run, or raise the tenant's quota"
-            }
+            Self::QuotaExceeded { scope: Scope::Tenant, .. } => "raise the quota of tenants",
             Self::QuotaExceeded { scope: Scope::Total, .. } => {
-                "let the collector run, or raise the total quota"
+                "raise the quota of tenants, which that of the server follows"
             }
             Self::DiskFull { .. } => "free disk space; puts are accepted again without a restart",
             Self::Untrusted { .. } => {

@@ -58,6 +58,15 @@ impl Folder {
         }
     }
 
+    /// Opens a folder by path, if it is there.
+    pub(super) fn existing(path: &Path) -> Result<Option<Self>, Error> {
+        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty()) {
+            Ok(handle) => Self::trusted(handle.into(), path.to_owned()).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(not_a_folder(errno, path.to_owned())),
+        }
+    }
+
     /// Opens a folder inside this one.
     pub(super) fn child(&self, name: &str) -> Result<Option<Self>, Error> {
         let path = self.path.join(name);
@@ -126,6 +135,16 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.handle, name, &to.handle, new_name)?)
     }
 
+    /// Gives a file of this folder the same name in another one, too; false if the two are not on one
+    /// file system that can.
+    pub(super) fn link(&self, name: &str, to: &Self) -> io::Result<bool> {
+        match rustix::fs::linkat(&self.handle, name, &to.handle, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())?)
     }
@@ -142,6 +161,12 @@ impl Folder {
     /// Makes the names in the folder durable.
     pub(super) fn sync(&self) -> Result<(), Error> {
         self.handle.sync_all().map_err(Error::io("making a folder durable"))
+    }
+
+    /// Makes everything on the file system of the folder durable, at once.
+    pub(super) fn sync_file_system(&self) -> Result<(), Error> {
+        let synced = rustix::fs::syncfs(&self.handle);
+        synced.map_err(|errno| Error::io("making the file system durable")(errno.into()))
     }
 
     /// The names in the folder, sorted. Those that are not UTF-8 are none of ours: they come back

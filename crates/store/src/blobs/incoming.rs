@@ -5,7 +5,7 @@
 //! removes; a crash after it leaves the blob.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::mem;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +14,9 @@ use sha2::{Digest as _, Sha256};
 use super::directory::DirectoryBlobs;
 use super::folder::Entry;
 use super::{Digest, Error, Put, Stored, Tenant, Urgency, Usage};
+
+/// How many names are tried for a file, should others of the same directory have taken them.
+const NAMES_TRIED_MAX: usize = 1_000;
 
 /// What marks a file of ours among those that are on their way.
 const SUFFIX: &str = ".part";
@@ -115,11 +118,17 @@ impl<'a> Incoming<'a> {
         let (name, file) = {
             // Under the lock, so that the collector never sees the file without its entry.
             let mut state = store.lock();
-            let name = name(put.now, state.number());
-            let file = store.incoming().create(&name);
-            let file = file.map_err(Error::writing("making a file for the bytes", floor))?;
-            state.arriving.insert(name.clone());
-            (name, file)
+            let mut names = (0..NAMES_TRIED_MAX).map(|_| name(put.now, state.number()));
+            let made = names.find_map(|name| match store.incoming().create(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                made => Some(made.map(|file| (name, file))),
+            });
+            let made = made.unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()));
+            let made = made.map_err(Error::writing("making a file for the bytes", floor))?;
+            // Others who open the directory leave alone what is locked.
+            made.1.lock().map_err(Error::io("locking the file for the bytes"))?;
+            state.arriving.insert(made.0.clone());
+            made
         };
         let mut incoming = Self {
             store,

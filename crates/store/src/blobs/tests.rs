@@ -23,6 +23,7 @@ mod opening;
 mod putting;
 mod racing;
 mod reading;
+mod sharing;
 
 const AMPLE: Quota = Quota { blobs_max: 1_000_000, bytes_max: 1 << 40 };
 

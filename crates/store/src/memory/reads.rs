@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use baton_domain::history::{AttemptRecord, CheckpointRecord, Past};
-use baton_domain::ids::{ProjectId, RunId, TaskId};
+use baton_domain::ids::{LineId, ProjectId, RunId, TaskId};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
@@ -116,6 +116,14 @@ impl Tenant {
             About::Records(_) => false,
         };
         self.entries.iter().filter(is_meant).cloned().collect()
+    }
+
+    pub(super) fn receipt(&self, id: TaskId, line: &LineId) -> Option<Entry> {
+        let is_meant = |entry: &&Entry| match entry.about {
+            About::Task(task, _) => task == id && entry.checks(line),
+            About::Records(_) => false,
+        };
+        self.entries.iter().rfind(is_meant).cloned()
     }
 
     pub(super) fn project_list(

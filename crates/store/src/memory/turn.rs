@@ -40,7 +40,7 @@ impl Turn<'_> {
         self.end_silence();
         let key = order.request.as_ref().map(|it| (order.actor.principal.clone(), it.key.clone()));
         if let (Some(request), Some(key)) = (&order.request, &key)
-            && let Some(answered) = self.answered(&order.tenant, key)
+            && let Some(answered) = self.answered(order.asked_in(), key)
         {
             if answered.fingerprint != request.fingerprint {
                 return Err(Error::KeyReused);
@@ -60,12 +60,13 @@ impl Turn<'_> {
             let answered = Answered {
                 fingerprint: request.fingerprint,
                 at: self.now,
-                position: done.position,
+                // A place in another tenant's order means nothing where the key is.
+                position: done.position.filter(|_| *order.asked_in() == order.tenant),
                 task: done.task,
                 attempt: committed.lease.as_ref().map(|lease| lease.attempt),
                 run: done.run,
             };
-            self.tenant(&order.tenant).requests.insert(key, answered);
+            self.tenant(order.asked_in()).requests.insert(key, answered);
         }
         Ok(committed)
     }

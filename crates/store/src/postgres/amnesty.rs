@@ -1,6 +1,8 @@
 //! After a silence of all servers every lease lives on for a while, so that a holder that was not
 //! heard still holds.
 
+use std::sync::atomic::Ordering;
+
 use baton_domain::limits::{AMNESTY, SILENCE_MAX};
 use baton_domain::time::Timestamp;
 
@@ -23,9 +25,27 @@ pub(super) const STATE: &str = concat!(
 );
 const AMNESTY_ROW: &str = "INSERT INTO meta (name, number) VALUES ('amnesty', $1)
     ON CONFLICT (name) DO UPDATE SET number = excluded.number";
-/// Whoever sweeps has watched the time, and whoever ended a silence too.
-pub(super) const WATCHED: &str = "INSERT INTO watched (at) VALUES ($1)
+/// Whoever sweeps has watched the time, and whoever ended a silence too. If somebody holds the row,
+/// nothing is noted, and nobody waits: a server remembers by itself what it watched.
+pub(super) const WATCHED: &str = "INSERT INTO watched (at) SELECT $1
+    WHERE EXISTS (SELECT 1 FROM watched FOR UPDATE SKIP LOCKED)
+        OR NOT EXISTS (SELECT 1 FROM watched)
     ON CONFLICT (one) DO UPDATE SET at = excluded.at WHERE watched.at < excluded.at";
+
+impl Shared {
+    /// When somebody last watched the time, given what is noted. What this server watched itself
+    /// counts where the note is older, for somebody may hold it; where there is none, a crash or a
+    /// failover took it away, and nobody has watched since.
+    pub(super) fn watched_at(&self, noted: Option<i64>) -> Timestamp {
+        let own = self.watched_here.load(Ordering::Relaxed);
+        noted.map_or(Timestamp(0), |noted| Timestamp(noted.max(own)))
+    }
+
+    /// Remembers that the time was watched from here.
+    pub(super) fn note_watched(&self, now: Timestamp) {
+        self.watched_here.fetch_max(now.0, Ordering::Relaxed);
+    }
+}
 
 /// Ends a silence, unless somebody else did.
 pub(super) async fn grant(shared: &Shared, manner: Manner<'_>) -> Result<(), Trouble> {
@@ -47,7 +67,7 @@ pub(super) async fn grant(shared: &Shared, manner: Manner<'_>) -> Result<(), Tro
     let row = found.first().ok_or_else(|| "the database has no time".to_owned())?;
     let now = shared.time.heard(row)?;
     let now = shared.time.at_least(now.max(Timestamp(row.get(5))));
-    let watched_at = Timestamp(row.get::<_, Option<i64>>(2).unwrap_or(0));
+    let watched_at = shared.watched_at(row.get(2));
     let mut flush = Flush::default();
     if now.since(watched_at) > SILENCE_MAX {
         if row.get::<_, bool>(4) {
@@ -60,7 +80,10 @@ pub(super) async fn grant(shared: &Shared, manner: Manner<'_>) -> Result<(), Tro
     flush.add(COMMIT, vec![]);
     let ended = lent.send(flush).await.map(drop);
     match &ended {
-        Ok(()) => lent.done(),
+        Ok(()) => {
+            shared.note_watched(now);
+            lent.done();
+        }
         Err(trouble) => batch::undo(&mut lent, trouble).await,
     }
     ended

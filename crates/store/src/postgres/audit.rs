@@ -1,6 +1,6 @@
 //! Seals what was written and walks the chains.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 
 use baton_domain::ids::TaskId;
@@ -57,16 +57,18 @@ const ENTRIES: &str = "SELECT e.position, e.task, e.version, e.at, e.actor, e.sa
         (SELECT b.body FROM briefs b WHERE b.tenant = e.tenant AND b.task = e.task
             AND b.version = e.version)
     FROM events e WHERE e.tenant = $1 AND e.position >= $2 ORDER BY e.position LIMIT $3";
+/// The history of each task is looked through once for all entries that were fetched, not once for each
+/// of them: there is no index by version, which every write would pay for.
 const RECORDS: &str = "SELECT r.task, r.version, r.body FROM (
         SELECT c.task, c.version, 1 AS sort, c.number, c.body FROM
-            unnest($2::int8[], $3::int8[]) n (task, version) JOIN checkpoints c
-            ON c.tenant = $1 AND c.task = n.task AND c.version = n.version
+            unnest($2::int8[], $3::int8[], $4::int8[]) n (task, first, last) JOIN checkpoints c
+            ON c.tenant = $1 AND c.task = n.task AND c.version BETWEEN n.first AND n.last
         UNION ALL SELECT c.task, c.version, 2, c.number, c.body FROM
-            unnest($2::int8[], $3::int8[]) n (task, version) JOIN attempts c
-            ON c.tenant = $1 AND c.task = n.task AND c.version = n.version
+            unnest($2::int8[], $3::int8[], $4::int8[]) n (task, first, last) JOIN attempts c
+            ON c.tenant = $1 AND c.task = n.task AND c.version BETWEEN n.first AND n.last
         UNION ALL SELECT c.task, c.version, 3, c.number, c.body FROM
-            unnest($2::int8[], $3::int8[]) n (task, version) JOIN runs c
-            ON c.tenant = $1 AND c.task = n.task AND c.version = n.version) r
+            unnest($2::int8[], $3::int8[], $4::int8[]) n (task, first, last) JOIN runs c
+            ON c.tenant = $1 AND c.task = n.task AND c.version BETWEEN n.first AND n.last) r
     ORDER BY r.task, r.version, r.sort, r.number";
 /// Tables whose rows hang on entries, and how.
 const HANGING: [&str; 2] = [
@@ -273,10 +275,18 @@ impl Tenant<'_> {
     }
 
     async fn records(&self, reading: &mut Reading<'_>, rows: &[Row]) -> Result<Records, Error> {
-        let of = rows.iter().map(|row| (row.get::<_, i64>(1), row.get::<_, i64>(2)));
-        let (tasks, versions): (Vec<i64>, Vec<i64>) = of.filter(|(task, _)| *task != 0).unzip();
+        let mut spans: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for row in rows {
+            let (task, version): (i64, i64) = (row.get(1), row.get(2));
+            let span = spans.entry(task).or_insert((version, version));
+            *span = (span.0.min(version), span.1.max(version));
+        }
+        // The records of the tenant are no task.
+        spans.remove(&0);
+        let tasks: Vec<i64> = spans.keys().copied().collect();
+        let (first, last): (Vec<i64>, Vec<i64>) = spans.into_values().unzip();
         let mut records = Records::new();
-        for row in reading.query(RECORDS, params![self.key, tasks, versions]).await? {
+        for row in reading.query(RECORDS, params![self.key, tasks, first, last]).await? {
             let body = String::from_utf8_lossy(row.get(2)).into_owned();
             records.entry((row.get(0), row.get(1))).or_default().push(body);
         }

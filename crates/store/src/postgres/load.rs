@@ -73,7 +73,7 @@ const STATE: &str = concat!(
     "SELECT ",
     told!(),
     ", (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
-    current_setting('synchronous_commit')"
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> ''"
 );
 
 /// Tenants and tasks, as two arrays.
@@ -136,6 +136,10 @@ async fn fill(
     for step in steps {
         let fresh = || Ledger::new(step.tenant, step.tenant_id.clone());
         room.tenants.entry(step.tenant).or_insert_with(fresh);
+        if let Some(name) = step.request.and_then(|request| request.asked_in.as_ref()) {
+            let fresh = || Ledger::new(step.asked_in, name.clone());
+            room.tenants.entry(step.asked_in).or_insert_with(fresh);
+        }
     }
     let first = ask(&mut flush, &room, steps, manner);
     let mut answers = conn.send(flush).await?;
@@ -205,7 +209,7 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -
         waited_for.extend(step.task().filter(|_| needs.dependants).map(|task| (step.tenant, task)));
         waited_for.extend(needs.upstream_of.iter().map(|task| (step.tenant, *task)));
         if let Some(request) = step.request {
-            of.push(step.tenant);
+            of.push(step.asked_in);
             principals.push(step.actor.principal.as_str().to_owned());
             keys.push(request.key.as_str().to_owned());
         }
@@ -255,7 +259,8 @@ fn read_state(
         return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
     let mut now = shared.time.heard(state)?;
-    room.watched_at = Timestamp(state.get::<_, Option<i64>>(2).unwrap_or(0));
+    room.watched_at = shared.watched_at(state.get(2));
+    room.is_followed = state.get(5);
     room.amnesty = Timestamp(state.get::<_, Option<i64>>(3).unwrap_or(0));
     for row in answers.rows(first.tenants) {
         now = now.max(Timestamp(row.get(1)));

@@ -50,12 +50,13 @@ impl Room {
     /// The answer to a request that was carried out before.
     pub(super) fn replay(&self, step: &Step<'_>) -> Result<Option<Done>, Fail> {
         let Some(request) = step.request else { return Ok(None) };
-        let ledger = self.ledger(step.tenant)?;
         let key = (step.actor.principal.clone(), request.key.as_str().to_owned());
-        let Some(earlier) = ledger.earlier.get(&key) else { return Ok(None) };
+        let earlier = self.ledger(step.asked_in)?.earlier.get(&key);
+        let Some(earlier) = earlier else { return Ok(None) };
         if earlier.fingerprint != request.fingerprint {
             return Err(Fail::Answer(Error::KeyReused));
         }
+        let ledger = self.ledger(step.tenant)?;
         let kept = earlier.task.and_then(|task| ledger.tasks.get(&task));
         // Whoever repeats an old claim must not be given the lease of the next holder.
         let lease = kept.and_then(|kept| kept.lease.clone());
@@ -77,13 +78,15 @@ impl Room {
         let (committed, key) = (&done.committed, request.key.as_str().to_owned());
         let task = committed.task.as_ref().map(|flow| flow.id);
         let attempt = committed.lease.as_ref().map(|lease| lease.attempt);
+        // A place in another tenant's order means nothing where the key is.
+        let at_home = step.asked_in == step.tenant;
         self.written.requests.push(NewRequest {
-            tenant: step.tenant,
+            tenant: step.asked_in,
             principal: step.actor.principal.as_str().to_owned(),
             key: key.clone(),
             fingerprint: request.fingerprint,
             task,
-            entry: done.entry,
+            entry: done.entry.filter(|_| at_home),
             attempt,
             run: committed.run,
             at: committed.at,
@@ -92,11 +95,11 @@ impl Room {
             fingerprint: request.fingerprint,
             at: committed.at,
             task,
-            position: done.place,
+            position: done.place.filter(|_| at_home),
             attempt,
             run: committed.run,
         };
-        if let Some(ledger) = self.tenants.get_mut(&step.tenant) {
+        if let Some(ledger) = self.tenants.get_mut(&step.asked_in) {
             ledger.earlier.insert((step.actor.principal.clone(), key), earlier);
         }
     }

@@ -13,6 +13,7 @@ use baton_domain::time::Timestamp;
 
 use super::ink::{NewEntry, Written};
 use super::room::{Kept, Room};
+use super::standby;
 use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
 use crate::rows::{int, json, kept_since, lane_number, nat, stage_word};
@@ -130,16 +131,14 @@ pub(super) async fn commit(
     requests(&mut flush, room);
     let positions = positions(&mut flush, room);
     flows(&mut flush, room);
+    if room.is_followed && !is_needed(room) {
+        flush.add(standby::MARK, vec![]);
+    }
     for (sql, params) in besides {
         flush.add(sql, params);
     }
     flush.add(COMMIT, vec![]);
-    // Only what is said of this commit counts.
-    conn.was_warned();
-    let mut answers = conn.send(flush).await?;
-    if conn.was_warned() {
-        return Err(Trouble::Lost("it is committed, but no standby has confirmed it".into()));
-    }
+    let mut answers = standby::commit(conn, flush).await?;
     let head =
         |(tenant, at): (i64, usize)| answers.rows(at).first().map(|row| (tenant, nat(row.get(0))));
     Ok(positions.into_iter().filter_map(head).collect())

@@ -23,7 +23,7 @@ pub(super) const READABLE: [(&str, &[&str]); 13] = [
             "due_at", "held", "epic", "ended_at", "head", "body",
         ],
     ),
-    ("leases", &["tenant", "task", "attempt", "holder", "expires_at", "length"]),
+    ("leases", &["tenant", "task", "attempt", "holder", "expires_at", "length", "heard"]),
     ("runs", &["tenant", "task", "number", "version", "body"]),
     ("attempts", &["tenant", "task", "number", "run", "version", "principal", "body"]),
     ("checkpoints", &["tenant", "task", "number", "run", "version", "body"]),

@@ -1,7 +1,7 @@
 //! Reading: one transaction that sees one moment, under a role that sees one tenant. Everything
 //! that it needs is said inside the transaction, so that it works through any pooler.
 
-use baton_domain::ids::{PrincipalId, TaskId, TenantId};
+use baton_domain::ids::{LineId, PrincipalId, TaskId, TenantId};
 use baton_domain::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -14,7 +14,7 @@ use super::trouble::Trouble;
 use super::wire::{Flush, Param, params};
 use crate::Error;
 use crate::read::{
-    About, Cursor, Entry, Happened, List, Page, SCAN_MAX, Told, begin, page_size, versions,
+    About, Cursor, Entry, Happened, List, Page, SCAN_MAX, Told, begin, mark_of, page_size, versions,
 };
 use crate::rows::{int, nat, parse};
 
@@ -33,8 +33,16 @@ const ENTRIES_OF: &str = "SELECT position, task, version, at, actor, payload FRO
     WHERE tenant = $1 AND task = $2 AND version >= $3 ORDER BY version LIMIT $4";
 const ENTRIES_AT: &str = "SELECT position, task, version, at, actor, payload FROM events
     WHERE tenant = $1 AND task = $2 AND version = ANY($3::int8[]) ORDER BY version";
-const ASKED: &str = "SELECT fingerprint FROM requests
+const RECEIPTS: &str = "SELECT position, task, version, at, actor, payload FROM events
+    WHERE tenant = $1 AND task = $2 AND version < $3 AND position($4::bytea IN payload) > 0
+    ORDER BY version DESC LIMIT $5";
+const ASKED: &str = "SELECT fingerprint, current_setting('synchronous_standby_names') <> ''
+    FROM requests
     WHERE tenant = $1 AND principal = $2 AND key = $3";
+
+/// Entries with the mark of a line that are fetched at once; the first of them is the right one, as far
+/// as marks go.
+const RECEIPTS_AT_ONCE: i64 = 4;
 
 /// One moment of the store.
 pub(super) struct Reading<'a> {
@@ -203,13 +211,38 @@ pub(super) async fn entries_at(
     Ok(Told { what: what.map_err(Trouble::read)?, as_of: reading.head })
 }
 
-/// What a request under this key was for.
+pub(super) async fn receipt(
+    reading: &mut Reading<'_>,
+    id: TaskId,
+    line: &LineId,
+) -> Result<Told<Option<Entry>>, Error> {
+    let (mut before, mark) = (i64::MAX, mark_of(line).into_bytes());
+    // Task 0 stands for the records, which are no task.
+    while id.0 != 0 {
+        let wanted = params![reading.tenant, int(id.0), before, mark.clone(), RECEIPTS_AT_ONCE];
+        let rows = reading.query(RECEIPTS, wanted).await?;
+        let entries: Result<Vec<_>, _> = rows.iter().map(entry_row).collect();
+        let found = entries.map_err(Trouble::read)?.into_iter().find(|entry| entry.checks(line));
+        if found.is_some() {
+            return Ok(Told { what: found, as_of: reading.head });
+        }
+        // Each turn goes further back, so there is a last one.
+        match rows.last() {
+            Some(last) => before = last.get(2),
+            None => break,
+        }
+    }
+    Ok(Told { what: None, as_of: reading.head })
+}
+
+/// What a request under this key was for, and whether commits wait for a standby.
 pub(super) async fn asked_before(
     reading: &mut Reading<'_>,
     principal: &PrincipalId,
     key: &str,
-) -> Result<Option<[u8; 32]>, Error> {
+) -> Result<Option<([u8; 32], bool)>, Error> {
     let wanted = params![reading.tenant, principal.as_str().to_owned(), key.to_owned()];
     let rows = reading.query(ASKED, wanted).await?;
-    rows.first().map(|row| hash(row.get(0))).transpose().map_err(Trouble::read)
+    let found = rows.first().map(|row| Ok((hash(row.get(0))?, row.get(1))));
+    found.transpose().map_err(Trouble::read)
 }

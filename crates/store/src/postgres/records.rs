@@ -114,10 +114,19 @@ async fn once(
     };
     lent.query(OWN_RECORDS, params![RECORDS_LOCK, i32::try_from(tenant).unwrap_or(i32::MAX)])
         .await?;
+    let asked_in = match order.request.as_ref().and_then(|request| request.asked_in.as_ref()) {
+        None => tenant,
+        Some(name) => match shared.known_tenant(name) {
+            Some(known) => known,
+            // Whoever is nowhere has asked for nothing before.
+            None => find_tenant(lent, name).await?.unwrap_or(tenant),
+        },
+    };
     // A step that is about no task: it brings the request, the pools and the time.
     let step = Step {
         tenant,
         tenant_id: order.tenant.clone(),
+        asked_in,
         actor: &order.actor,
         goal: Goal::Nothing,
         request: order.request.as_ref(),

@@ -27,6 +27,8 @@ pub(super) struct Room {
     pub(super) amnesty: Timestamp,
     /// When somebody last watched the time.
     pub(super) watched_at: Timestamp,
+    /// Whether commits wait for a standby.
+    pub(super) is_followed: bool,
     pub(super) tenants: BTreeMap<i64, Ledger>,
     /// Tasks that orders name and that somebody else holds just now.
     pub(super) elsewhere: Tasks,
@@ -99,6 +101,13 @@ pub(super) enum Spot {
     At(u64),
     /// The so-manieth entry of the tenant in this batch, from one.
     New(u64),
+}
+
+impl Room {
+    /// Whether one of its requests may have been carried out before.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.tenants.values().any(|ledger| !ledger.earlier.is_empty())
+    }
 }
 
 impl Ledger {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -14,7 +14,7 @@ use ed25519_dalek::SigningKey;
 use tokio::sync::{Mutex, oneshot};
 
 use super::reads::Reading;
-use super::{PostgresStore, audit, keys, lists, reads, runs};
+use super::{PostgresStore, audit, keys, lists, reads, runs, standby};
 use crate::chain::Audit;
 use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
@@ -136,6 +136,15 @@ impl Store for PostgresStore {
         for_tenant!(self, tenant, reading, reads::entries_at(reading, id, versions))
     }
 
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        for_tenant!(self, tenant, reading, reads::receipt(reading, id, line))
+    }
+
     fn projects<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -194,7 +203,15 @@ impl Store for PostgresStore {
         principal: &'a PrincipalId,
         key: &'a str,
     ) -> Answer<'a, Option<[u8; 32]>> {
-        for_tenant!(self, tenant, reading, reads::asked_before(reading, principal, key))
+        Box::pin(async move {
+            let mut moment = self.shared.read_for(tenant).await?;
+            let read = reads::asked_before(&mut moment, principal, key).await;
+            let found = end(moment, read).await?;
+            if let Some((_, true)) = found {
+                standby::confirm(&self.shared).await?;
+            }
+            Ok(found.map(|(fingerprint, _)| fingerprint))
+        })
     }
 
     fn touch_keys(&self, uses: Vec<(KeyId, Timestamp)>) -> Answer<'_, ()> {

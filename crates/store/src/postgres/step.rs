@@ -14,6 +14,8 @@ use crate::ruling::needs;
 pub(super) struct Step<'a> {
     pub(super) tenant: i64,
     pub(super) tenant_id: TenantId,
+    /// The tenant among whose request keys its own is.
+    pub(super) asked_in: i64,
     pub(super) actor: &'a Actor,
     pub(super) goal: Goal<'a>,
     pub(super) request: Option<&'a Request>,
@@ -56,6 +58,7 @@ impl<'a> Step<'a> {
         Some(Self {
             tenant,
             tenant_id,
+            asked_in: tenant,
             actor: &order.actor,
             goal,
             request,

@@ -185,7 +185,7 @@ async fn look(shared: &Shared) -> Result<Glance, Trouble> {
             heard => heard?,
         };
         let now = shared.time.at_least(now.max(Timestamp(row.get(5))));
-        let watched_at = Timestamp(row.get::<_, Option<i64>>(2).unwrap_or(0));
+        let watched_at = shared.watched_at(row.get(2));
         if now.since(watched_at) > SILENCE_MAX {
             amnesty::grant(shared, Manner::Sweep).await?;
             continue;
@@ -219,6 +219,7 @@ async fn watch(shared: &Shared, glance: &mut Glance, unknown: &[i64]) -> Result<
         flush.add(amnesty::WATCHED, params![now.0]);
     })
     .await?;
+    shared.note_watched(now);
     for row in answers.rows(FIRST) {
         let project: Project = parse(row.get(1))?;
         glance.keep(row.get(0), [&project]);
@@ -265,6 +266,7 @@ impl<'a> Pass<'a> {
         Step {
             tenant: tenant.unwrap_or(0),
             tenant_id: due.tenant.clone(),
+            asked_in: tenant.unwrap_or(0),
             actor: self.clockwork,
             goal: Goal::Task(due.id, Cow::Owned(vec![Command::Time(time)])),
             request: None,
@@ -361,13 +363,13 @@ impl<'a> Pass<'a> {
             return;
         }
         self.watched = now;
-        let at = self.shared.time.now().0;
-        if let Err(trouble) = ask(self.shared, |flush| {
-            flush.add(amnesty::WATCHED, params![at]);
-        })
-        .await
-        {
-            tracing::warn!(?trouble, "cannot note that the time was watched");
+        let at = self.shared.time.now();
+        let noted = ask(self.shared, |flush| {
+            flush.add(amnesty::WATCHED, params![at.0]);
+        });
+        match noted.await {
+            Ok(_) => self.shared.note_watched(at),
+            Err(trouble) => tracing::warn!(?trouble, "cannot note that the time was watched"),
         }
     }
 

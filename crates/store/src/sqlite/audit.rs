@@ -1,5 +1,7 @@
 //! Seals what was written and walks the chains, both through a reader.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use ed25519_dalek::{SigningKey, VerifyingKey};
@@ -11,18 +13,40 @@ use crate::Error;
 use crate::chain::{
     Audit, Fault, Gather, Hash, Linked, ROOT, Rows, Seal, Stored, Walk, payload_digest,
 };
-use crate::hanging::{Hanging, misfit};
+use crate::hanging::{HISTORY_CHANGED, Hanging, misfit};
 use crate::read::About;
 use baton_domain::ids::TaskId;
 
-/// Tables whose rows hang on entries, and how.
-const TABLES: [(&str, &str); 3] = [
-    ("flows", "e.link = r.head"),
-    ("ended", "e.link = r.head"),
-    ("briefs", "e.version = r.version"),
+/// Rows that hang on entries, and whether they do: tasks on the end of their chain, briefs on the
+/// entry that wrote them. Each finds its entry by the key of the chain. A look for a link among all
+/// entries would be made by the key of the tenant, which every entry has.
+const HANGING: [&str; 3] = [
+    "SELECT r.task, r.head IS (SELECT e.link FROM events e
+       WHERE e.tenant = r.tenant AND e.task = r.task ORDER BY e.version DESC LIMIT 1)
+     FROM flows r WHERE r.tenant = ?1 AND r.task > ?2 ORDER BY r.task LIMIT ?3",
+    "SELECT r.task, r.head IS (SELECT e.link FROM events e
+       WHERE e.tenant = r.tenant AND e.task = r.task ORDER BY e.version DESC LIMIT 1)
+     FROM ended r WHERE r.tenant = ?1 AND r.task > ?2 ORDER BY r.task LIMIT ?3",
+    "SELECT r.task, EXISTS (SELECT 1 FROM events e
+       WHERE e.tenant = r.tenant AND e.task = r.task AND e.version = r.version)
+     FROM briefs r WHERE r.tenant = ?1 AND r.task > ?2 ORDER BY r.task LIMIT ?3",
 ];
-/// Seals that one part of an audit looks at, at most.
+/// The history of a task, in the order in which an entry holds on to it.
+const HISTORY: [&str; 3] = [
+    "SELECT number, version, body FROM checkpoints
+     WHERE tenant = ?1 AND task = ?2 AND number >= ?3 ORDER BY number",
+    "SELECT number, version, body FROM attempts
+     WHERE tenant = ?1 AND task = ?2 AND number >= ?3 ORDER BY number",
+    "SELECT number, version, body FROM runs
+     WHERE tenant = ?1 AND task = ?2 AND number >= ?3 ORDER BY number",
+];
+/// Entries or rows that an audit of everything goes over before it asks for the next seals.
+const PART_MAX: usize = 10_000;
+/// Seals that one part of an audit looks at: each covers an entry at least.
 const SEALS_AT_ONCE: i64 = 10_000;
+/// Chains whose place in their history is remembered, which takes some megabytes. For a task beyond
+/// them every entry looks through its whole history.
+const CHAINS_MAX: usize = 100_000;
 
 /// The seals that are due: for every tenant the links that no seal covers yet.
 pub(super) fn due_seals(
@@ -72,8 +96,28 @@ pub(super) struct Reached {
     tenant: i64,
     /// How far its entries were walked; none before the first.
     walk: Option<Walk>,
+    /// How far the history of tasks was passed.
+    passed: Passed,
     /// The table whose rows are looked at once the entries are done, and the last of them.
     row: Option<(usize, i64)>,
+}
+
+/// For every chain that was walked from its beginning and goes on: the numbers from which on its
+/// history was not looked at yet. Numbers rise with versions, so each row is read once.
+#[derive(Clone, Debug, Default)]
+struct Passed(BTreeMap<u64, [i64; 3]>);
+
+impl Passed {
+    fn before(&self, entry: &Version) -> Option<[i64; 3]> {
+        if entry.version == 1 { Some([i64::MIN; 3]) } else { self.0.get(&entry.task).copied() }
+    }
+
+    fn after(&mut self, entry: &Version, from: Option<[i64; 3]>, is_head: bool) {
+        let known = self.0.remove(&entry.task).is_some();
+        if let Some(from) = from.filter(|_| !is_head && (known || self.0.len() < CHAINS_MAX)) {
+            self.0.insert(entry.task, from);
+        }
+    }
 }
 
 /// Audits the next entries or rows, at most so many, and moves on.
@@ -117,9 +161,10 @@ pub(super) fn part(
 /// Audits everything at once, as it is at this moment.
 pub(super) fn whole(conn: &Connection, trusted: Option<&[u8; 32]>) -> Result<Audit, Error> {
     let trusted = trusted.and_then(|bytes| VerifyingKey::from_bytes(bytes).ok());
+    let moment = conn.unchecked_transaction()?;
     let (mut reached, mut audit) = (Reached::default(), Audit::default());
     while !audit.ended && audit.fault.is_none() {
-        let next = part(conn, &mut reached, trusted.as_ref(), usize::MAX >> 1)?;
+        let next = part(&moment, &mut reached, trusted.as_ref(), PART_MAX)?;
         audit = Audit {
             entries: audit.entries + next.entries,
             seals: audit.seals + next.seals,
@@ -158,7 +203,7 @@ impl Tenant<'_> {
         while let Some(row) = rows.next()? {
             looked_at += 1;
             let position = nat(row.get(0)?);
-            if let Err(fault) = self.entry(&mut walk, row)? {
+            if let Err(fault) = self.entry(&mut walk, &mut reached.passed, row)? {
                 return Ok(Err(fault));
             }
             audit.entries += 1;
@@ -196,7 +241,6 @@ impl Tenant<'_> {
         let sql = "SELECT up_to, digest, key, signature FROM seals
                    WHERE tenant = ?1 AND up_to >= ?2 ORDER BY up_to LIMIT ?3";
         let mut found = self.conn.prepare_cached(sql)?;
-        // A seal covers at least one entry, so a part never needs more of them than of those.
         let rows = found.query_map(params![self.key, int(from), SEALS_AT_ONCE], |row| {
             Ok(Seal {
                 after: 0,
@@ -212,6 +256,7 @@ impl Tenant<'_> {
     fn entry(
         &self,
         walk: &mut Walk,
+        passed: &mut Passed,
         row: &Row<'_>,
     ) -> Result<Result<(), (u64, &'static str)>, Error> {
         let (position, task, version) = (nat(row.get(0)?), nat(row.get(1)?), nat(row.get(2)?));
@@ -251,7 +296,7 @@ impl Tenant<'_> {
             return Ok(Err(fault));
         }
         let place = Version { task, version, link };
-        let wrong = self.hangs_together(&place, salt.as_deref(), &wrote)?;
+        let wrong = self.hangs_together(&place, passed, salt.as_deref(), &wrote)?;
         Ok(wrong.map_or(Ok(()), |what| Err((position, what))))
     }
 
@@ -264,6 +309,7 @@ impl Tenant<'_> {
     fn hangs_together(
         &self,
         entry: &Version,
+        passed: &mut Passed,
         salt: Option<&[u8]>,
         wrote: &[u8],
     ) -> Result<Option<&'static str>, Error> {
@@ -280,11 +326,14 @@ impl Tenant<'_> {
         let row = row.filter(|(head, _)| *head == entry.link);
         let is_head = row.is_some();
         let goes_on = is_head || self.goes_on(entry)?;
+        let Some(records) = self.records(entry, passed, is_head)? else {
+            return Ok(Some(HISTORY_CHANGED));
+        };
         let looks = salt.is_some() && entry.task != 0;
         let rows = Rows {
             flow: row.and_then(|(_, body)| body).unwrap_or_default(),
             brief: if looks { self.brief(entry)? } else { None },
-            records: if looks { self.records(entry)? } else { vec![] },
+            records,
         };
         Ok(Hanging { task: entry.task, salt, wrote, is_head, goes_on }.holds(&rows))
     }
@@ -302,41 +351,52 @@ impl Tenant<'_> {
         self.conn.prepare_cached(sql)?.query_row(place, |row| row.get(0)).optional()
     }
 
-    fn records(&self, entry: &Version) -> rusqlite::Result<Vec<String>> {
-        let table = |sort: u8, table: &str| {
-            format!(
-                "SELECT {sort} AS sort, number, body FROM {table}
-                 WHERE tenant = ?1 AND task = ?2 AND version = ?3"
-            )
-        };
-        let sql = format!(
-            "{} UNION ALL {} UNION ALL {} ORDER BY sort, number",
-            table(1, "checkpoints"),
-            table(2, "attempts"),
-            table(3, "runs")
-        );
-        let mut found = self.conn.prepare_cached(&sql)?;
-        let place = params![self.key, int(entry.task), int(entry.version)];
-        let rows = found.query_map(place, |row| row.get(2))?;
-        rows.collect()
+    /// The history that came with an entry; none if rows are in the way that came with no entry.
+    fn records(
+        &self,
+        entry: &Version,
+        passed: &mut Passed,
+        is_head: bool,
+    ) -> rusqlite::Result<Option<Vec<String>>> {
+        let mut records = vec![];
+        if entry.task == 0 {
+            return Ok(Some(records));
+        }
+        let mut from = passed.before(entry);
+        for (at, sql) in HISTORY.iter().enumerate() {
+            let mut found = self.conn.prepare_cached(sql)?;
+            let first = from.map_or(i64::MIN, |from| from[at]);
+            let mut rows = found.query(params![self.key, int(entry.task), first])?;
+            while let Some(row) = rows.next()? {
+                let version = nat(row.get(1)?);
+                match (version.cmp(&entry.version), &mut from) {
+                    (Ordering::Equal, from) => {
+                        records.push(row.get(2)?);
+                        if let Some(from) = from {
+                            from[at] = row.get::<_, i64>(0)?.saturating_add(1);
+                        }
+                    }
+                    (Ordering::Greater, Some(_)) if !is_head => break,
+                    (Ordering::Less | Ordering::Greater, Some(_)) => return Ok(None),
+                    (Ordering::Less | Ordering::Greater, None) => {}
+                }
+            }
+        }
+        passed.after(entry, from, is_head);
+        Ok(Some(records))
     }
 
     /// Every row hangs on a chain, unless its entry is no longer kept.
     fn rows(&self, reached: &mut Reached, count: i64) -> Result<Walked, Error> {
         let (at, after) = reached.row.unwrap_or((0, 0));
-        let Some((table, by)) = TABLES.get(at) else {
+        let Some(sql) = HANGING.get(at) else {
             if self.floor == 0 && !self.has_records()? {
                 return Ok(Err((0, "the records of the tenant hang on no chain")));
             }
             *reached = Reached { tenant: self.key + 1, ..Reached::default() };
             return Ok(Ok(0));
         };
-        let sql = format!(
-            "SELECT r.task, EXISTS (SELECT 1 FROM events e
-               WHERE e.tenant = r.tenant AND e.task = r.task AND {by})
-             FROM {table} r WHERE r.tenant = ?1 AND r.task > ?2 ORDER BY r.task LIMIT ?3"
-        );
-        let mut found = self.conn.prepare_cached(&sql)?;
+        let mut found = self.conn.prepare_cached(sql)?;
         let mut rows = found.query(params![self.key, after, count])?;
         let (mut looked_at, mut last) = (0, after);
         while let Some(row) = rows.next()? {
@@ -352,8 +412,8 @@ impl Tenant<'_> {
 
     /// Whether the chain of the tenant's own records is there, if it ever had any.
     fn has_records(&self) -> rusqlite::Result<bool> {
-        let sql = "SELECT records_version = 0 OR EXISTS (SELECT 1 FROM events e
-                     WHERE e.tenant = t.id AND e.task = 0 AND e.link = t.records_head)
+        let sql = "SELECT records_version = 0 OR records_head IS (SELECT e.link FROM events e
+                     WHERE e.tenant = t.id AND e.task = 0 ORDER BY e.version DESC LIMIT 1)
                    FROM tenants t WHERE t.id = ?1";
         self.conn.prepare_cached(sql)?.query_row([self.key], |row| row.get(0))
     }
@@ -365,3 +425,6 @@ struct Version {
     version: u64,
     link: Hash,
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{OpenError, audit, load, migrate, trust};
+use super::{OpenError, audit, load, migrate, plan_once, trust};
 use crate::PepperDigest;
 use crate::chain::Audit;
 
@@ -26,6 +26,8 @@ const NAMES_MAX: usize = 10_000;
 /// Where a database says what it is, and whose.
 const HEAD_BYTES: usize = 100;
 const OURS_AT: std::ops::Range<usize> = 68..72;
+/// Pages that are kept in memory while everything is walked, in KiB: whoever asks for it waits.
+const CACHE_KIB: i64 = 64_000;
 
 /// Why a copy was not made or not brought back. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +191,8 @@ fn look(path: &Path, named: &Path) -> Result<Connection, Error> {
     let conn = Connection::open_with_flags(path, flags).map_err(broken)?;
     conn.busy_timeout(std::time::Duration::from_secs(10)).map_err(broken)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(broken)?;
+    plan_once(&conn).map_err(broken)?;
+    conn.pragma_update(None, "cache_size", -CACHE_KIB).map_err(broken)?;
     conn.pragma_update(None, "trusted_schema", false).map_err(broken)?;
     conn.pragma_update(None, "query_only", true).map_err(broken)?;
     match migrate::found(&conn)? {
@@ -214,6 +218,8 @@ fn copied(
     let lock = lock.map_err(io)?;
     lock.lock().map_err(io)?;
     let mut copy = Connection::open(draft).map_err(broken)?;
+    plan_once(&copy).map_err(broken)?;
+    copy.pragma_update(None, "cache_size", -CACHE_KIB).map_err(broken)?;
     let backup = rusqlite::backup::Backup::new(source, &mut copy).map_err(broken)?;
     // All pages in one step: a writer in another process would make a copy in several start over
     // for ever. The step only reads, so nobody waits for it.

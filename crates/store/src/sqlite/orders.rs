@@ -97,17 +97,16 @@ impl Desk {
             }
             return self.sweep(count_max, now);
         }
-        let tenant = match self.books.by_name.get(&order.tenant) {
-            Some(tenant) => *tenant,
-            None if no_room => return Err(Fail::Answer(Error::DiskFull)),
-            None => self.new_tenant(order, now)?,
-        };
-        if let Some(replayed) = self.replay(tenant, order)? {
+        if let Some(replayed) = self.replay(order)? {
             return Ok(replayed);
         }
         if no_room {
             return Err(Fail::Answer(Error::DiskFull));
         }
+        let tenant = match self.books.by_name.get(&order.tenant) {
+            Some(tenant) => *tenant,
+            None => self.new_tenant(order, now)?,
+        };
         let committed = match &order.aim {
             Aim::Task(id, commands) => self.on_task(tenant, *id, commands, &order.actor, now)?,
             Aim::Birth(project, commands) => {
@@ -124,12 +123,14 @@ impl Desk {
             self.set_aside.remove(&(order.tenant.clone(), *id));
         }
         if let Some(request) = &order.request {
-            let key = self.books.tenants[tenant].key;
+            let asked_in = self.asked_in(order).unwrap_or(tenant);
+            let key = self.books.tenants[asked_in].key;
             let row = Earlier {
                 fingerprint: request.fingerprint,
                 at: now,
                 task: committed.task.as_ref().map(|flow| flow.id),
-                position: committed.position,
+                // A place in another tenant's order means nothing where the key is.
+                position: committed.position.filter(|_| asked_in == tenant),
                 attempt: committed.lease.as_ref().map(|lease| lease.attempt),
                 run: committed.run,
             };
@@ -158,16 +159,25 @@ impl Desk {
         Ok(self.books.tenants.len() - 1)
     }
 
+    /// The tenant among whose request keys that of an order is.
+    fn asked_in(&self, order: &Order) -> Option<usize> {
+        self.books.by_name.get(order.asked_in()).copied()
+    }
+
     /// The answer to a request that was carried out before.
-    fn replay(&self, tenant: usize, order: &Order) -> Result<Option<Committed>, Fail> {
-        let Some(request) = &order.request else { return Ok(None) };
-        let key = self.books.tenants[tenant].key;
+    fn replay(&self, order: &Order) -> Result<Option<Committed>, Fail> {
+        let (Some(request), Some(asked_in)) = (&order.request, self.asked_in(order)) else {
+            return Ok(None);
+        };
+        let key = self.books.tenants[asked_in].key;
         let earlier = self.pen.earlier(key, &order.actor.principal, request.key.as_str())?;
         let Some(earlier) = earlier else { return Ok(None) };
         if earlier.fingerprint != request.fingerprint {
             return Err(Fail::Answer(Error::KeyReused));
         }
-        let found = earlier.task.map(|task| self.find(tenant, task)).transpose()?.flatten();
+        let tenant = self.books.by_name.get(&order.tenant);
+        let found = earlier.task.zip(tenant).map(|(task, tenant)| self.find(*tenant, task));
+        let found = found.transpose()?.flatten();
         let (task, lease) = found.map_or((None, None), |found| (Some(found.flow), found.lease));
         // Whoever repeats an old claim must not be given the lease of the next holder.
         let lease = lease.filter(|lease| earlier.attempt == Some(lease.attempt));

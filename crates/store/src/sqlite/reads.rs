@@ -5,13 +5,15 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use baton_domain::ids::{TaskId, TenantId};
+use baton_domain::ids::{LineId, TaskId, TenantId};
 use baton_domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
 use super::pen::{int, nat, parse};
-use crate::read::{About, Cursor, Entry, Happened, List, Page, Told, begin, page_size, versions};
+use crate::read::{
+    About, Cursor, Entry, Happened, List, Page, Told, begin, mark_of, page_size, versions,
+};
 use crate::{Answer, Error};
 
 /// Reads that may wait for a reader.
@@ -206,4 +208,24 @@ pub(super) fn entries_at(
         rows.extend(found.query_row(key, entry_row).optional()?);
     }
     Ok(Told { what: rows, as_of: own.head })
+}
+
+pub(super) fn receipt(
+    conn: &Connection,
+    tenant_name: &TenantId,
+    id: TaskId,
+    line: &LineId,
+) -> Result<Told<Option<Entry>>, Error> {
+    let own = tenant(conn, tenant_name)?;
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS} FROM events
+         WHERE tenant = ?1 AND task = ?2 AND instr(payload, ?3) > 0 ORDER BY version DESC"
+    );
+    let mut found = conn.prepare_cached(&sql)?;
+    let mut rows = found.query_map(params![own.key, int(id.0), mark_of(line)], entry_row)?;
+    let is_meant =
+        |row: &rusqlite::Result<Entry>| row.as_ref().map_or(true, |row| row.checks(line));
+    // Task 0 stands for the records, which are no task.
+    let what = rows.find(is_meant).filter(|_| id.0 != 0).transpose()?;
+    Ok(Told { what, as_of: own.head })
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -129,6 +129,16 @@ impl Store for SqliteStore {
     ) -> Answer<'a, Told<Vec<Entry>>> {
         let tenant = tenant.clone();
         self.read(move |conn| reads::entries_at(conn, &tenant, id, versions))
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        let (tenant, line) = (tenant.clone(), line.clone());
+        self.read(move |conn| reads::receipt(conn, &tenant, id, &line))
     }
 
     fn projects<'a>(

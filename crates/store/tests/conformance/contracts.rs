@@ -12,11 +12,12 @@ use baton_domain::refusal::Missing;
 use baton_domain::run::{Block, Death, Idle, Purpose, RunState, Why};
 use baton_domain::task::Ending;
 use baton_domain::time::Millis;
+use baton_store::read::About;
 use baton_store::{Aim, Committed};
 
 use crate::dump::assert_same;
 use crate::laws::held;
-use crate::words::{line, ready, solo, text, worker};
+use crate::words::{checkpoint, line, ready, solo, text, worker};
 use crate::world::{Grip, World};
 
 fn digest(digit: &str) -> Digest {
@@ -62,15 +63,35 @@ impl World {
     }
 
     async fn verdict(&self, grip: &Grip, holds: bool) -> Result<Committed, Refusal> {
+        self.verdict_on(grip, &["report", "review", "summary"], holds).await
+    }
+
+    async fn verdict_on(
+        &self,
+        grip: &Grip,
+        lines: &[&str],
+        holds: bool,
+    ) -> Result<Committed, Refusal> {
         let finding = if holds {
             Finding::Holds { evidence: Some(digest("e")) }
         } else {
             Finding::Fails { reason: text("it does not"), evidence: None }
         };
-        let receipt = |name| Receipt { line: line(name), finding: finding.clone(), at: self.now() };
-        let receipts = ["report", "review", "summary"].map(receipt).into();
+        let receipt =
+            |name: &&str| Receipt { line: line(name), finding: finding.clone(), at: self.now() };
+        let receipts = lines.iter().map(receipt).collect();
         let verdict = Command::Verifier(grip.proof(), Verdict { receipts });
         self.ask(Aim::Task(grip.task, vec![verdict])).await
+    }
+
+    /// The version of the last entry that tells of a line.
+    async fn receipt(&self, task: TaskId, name: &str) -> Option<u64> {
+        let told = self.store().receipt(&self.tenant, task, &line(name)).await;
+        let told = told.expect("reading works");
+        assert_eq!(told.as_of, self.head().await);
+        let About::Task(own, version) = told.what?.about else { panic!("it is about a task") };
+        assert_eq!(own, task);
+        Some(version)
     }
 
     /// A submission that waits for somebody to check it.
@@ -117,6 +138,36 @@ pub async fn a_rejected_submission_is_queued_again(world: &World) {
     let run = row.flow.run.as_ref().expect("it is tried again");
     assert_eq!((run.word(), run.tally.faults), ("queued", 1));
     assert_eq!(world.claim(&solo("bob")).await.map(|grip| grip.attempt), Ok(3));
+}
+
+pub async fn the_last_receipt_of_a_line_is_found_however_old_it_is(world: &World) {
+    let other = world.submitted().await;
+    let checker = world.claim(&wanting(Wants::Submitted)).await.expect("it waits for that");
+    world.verdict(&checker, true).await.expect("the checker holds it");
+    let task = world.make(with_contract()).await;
+    let grip = world.take(task, &worker("bob")).await.expect("it is queued");
+    assert_eq!(world.receipt(task, "review").await, None, "the contract names it, nobody checked");
+    let checked = async |lines: &[&str]| {
+        world.agent(&grip, everything()).await.expect("nothing is missing");
+        world.verdict_on(&grip, lines, false).await.expect("bob's worker holds it");
+        world.row(task).await.flow.version
+    };
+    let first = checked(&["report", "review", "summary"]).await;
+    let second = checked(&["report"]).await;
+    for step in 0..20 {
+        // What is said about a line is no receipt of it.
+        let note = checkpoint(&format!("{step}: \"line\":\"review\" and review"));
+        world.agent(&grip, note).await.expect("bob holds it");
+    }
+    world.reopen();
+    assert_eq!(world.receipt(task, "review").await, Some(first));
+    assert_eq!(world.receipt(task, "report").await, Some(second));
+    assert_eq!(world.receipt(task, "nothing").await, None);
+    assert_eq!(world.receipt(TaskId(99), "report").await, None);
+    assert_eq!(world.receipt(TaskId(0), "report").await, None, "records are no task");
+    assert!(world.receipt(other, "review").await.is_some());
+    let acme = world.tenant("acme").await;
+    assert_eq!(acme.receipt(task, "report").await, None, "it is somebody else's");
 }
 
 pub async fn a_submission_that_was_parked_at_a_cap_is_the_same_when_it_is_unblocked(world: &World) {

@@ -10,7 +10,7 @@ use baton_domain::project::{RecordCommand, RecordEvent};
 use baton_domain::scope::Scope;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::read::{About, Happened};
-use baton_store::{Aim, Committed, KeyFound, KeyRow, Order};
+use baton_store::{Aim, Committed, Error, KeyFound, KeyRow, Order, Request};
 
 use crate::dump::assert_same;
 use crate::script::Script;
@@ -199,6 +199,34 @@ pub async fn a_repeated_creation_is_carried_out_once(world: &World) {
     assert_eq!(world.find_key(2).await, None);
 }
 
+pub async fn a_request_for_another_tenant_is_known_where_it_was_asked(world: &World) {
+    let other = world.stranger("other");
+    let first_key = |number| {
+        let new = NewKey { first: true, ..world.new_key(number) };
+        Aim::Key(KeyCommand::Create(Box::new(new)))
+    };
+    let asked = |what| {
+        let asked_in = Some(world.tenant.clone());
+        request("k", what).map(|request| Request { asked_in, ..request })
+    };
+    let ann = || caller("ann");
+    let first = other.order(ann(), first_key(1), asked(1)).await.expect("nobody is there yet");
+    let again = other.order(ann(), first_key(2), asked(1)).await.expect("it is known");
+    assert_eq!((first.replayed, again.replayed, again.position), (false, true, None));
+    let third = world.stranger("third").order(ann(), first_key(3), asked(2)).await;
+    assert!(matches!(third, Err(Error::KeyReused)), "{third:?}");
+    let tenants = world.store().tenants(None, 9).await.expect("reading works").rows;
+    assert!(!tenants.contains(&tenant("third")), "it left no trace");
+    let create = |number| Aim::Key(KeyCommand::Create(Box::new(world.new_key(number))));
+    let own = world.order(ann(), create(4), request("k", 3)).await;
+    assert!(matches!(own, Err(Error::KeyReused)), "{own:?}");
+    let before = world.store().asked_before(&world.tenant, &principal("ann"), "k").await;
+    assert_eq!(before.expect("reading works"), Some([1; 32]));
+    // Somebody over there may have the same name, and has asked for nothing.
+    let theirs = other.order(ann(), create(5), request("k", 1)).await.expect("it is new there");
+    assert!(!theirs.replayed);
+}
+
 pub async fn a_refused_key_leaves_no_trace(world: &World) {
     world.make_key(world.new_key(1)).await;
     let before = world.dump().await;
@@ -246,9 +274,10 @@ impl Script {
         let key = id(self.chance.below(6));
         let by = self.chance.chance(0.4).then(|| id(self.chance.below(6)));
         let verifier = Verifier([u8::try_from(self.chance.below(5)).expect("few"); 32]);
-        Aim::Key(match self.chance.below(10) {
+        Aim::Key(match self.chance.below(12) {
             0..2 => KeyCommand::Revoke { key, by, reason: text("it leaked") },
-            2..4 => {
+            // Most of them name a key that cannot be rotated any more.
+            2..6 => {
                 let overlap = Millis::seconds(self.chance.below(3) * 400_000);
                 KeyCommand::Rotate { key, by, verifier, overlap }
             }

@@ -151,6 +151,7 @@ macro_rules! conformance {
                     a_refused_completion_lists_all_that_is_missing_and_changes_nothing
                     a_submission_is_done_once_somebody_else_has_checked_it
                     a_rejected_submission_is_queued_again
+                    the_last_receipt_of_a_line_is_found_however_old_it_is
                     a_submission_that_was_parked_at_a_cap_is_the_same_when_it_is_unblocked
                     a_checker_that_dies_leaves_the_submission_as_it_was
                     a_supervised_completion_is_checked_under_its_own_lease
@@ -230,6 +231,7 @@ macro_rules! conformance {
                     tenants_come_in_pages_by_their_names
                     a_use_leaves_no_entry_and_never_goes_back
                     a_repeated_creation_is_carried_out_once
+                    a_request_for_another_tenant_is_known_where_it_was_asked
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
                 crowds:

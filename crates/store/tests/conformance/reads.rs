@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    async fn head(&self) -> u64 {
+    pub async fn head(&self) -> u64 {
         let start = self.store().entries(&self.tenant, Cursor::start(), PAGE_MAX).await;
         start.expect("reading works").as_of
     }

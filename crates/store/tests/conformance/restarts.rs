@@ -149,7 +149,7 @@ impl Scene {
         let mut doubtful = false;
         loop {
             ups.mark_unchanged();
-            let request = Request { key: text(key), fingerprint: [1; 32] };
+            let request = Request { key: text(key), fingerprint: [1; 32], asked_in: None };
             match self.world.order(caller(name), aim.clone(), Some(request)).await {
                 Ok(committed) => {
                     assert!(

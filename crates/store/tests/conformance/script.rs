@@ -157,7 +157,7 @@ impl Script {
         let key = format!("request-{}", self.chance.below(200));
         let mut fingerprint = [0; 32];
         fingerprint[..8].copy_from_slice(&self.chance.next_u64().to_be_bytes());
-        Request { key: text(&key), fingerprint }
+        Request { key: text(&key), fingerprint, asked_in: None }
     }
 
     fn aim(&mut self) -> Aim {

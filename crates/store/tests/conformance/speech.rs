@@ -121,13 +121,13 @@ impl Script {
             Sight::ToolFinished,
             Sight::Progressed,
         ];
-        match self.chance.below(19) {
+        match self.chance.below(21) {
             0..4 => Supervisor::Renew { lease: None },
             4 => Supervisor::Renew { lease: Some(Millis::seconds(self.chance.below(40))) },
             5 | 6 => Supervisor::Report(*self.chance.pick(&sights)),
             7 => Supervisor::Spend { total_micros: self.chance.below(50) },
             8 => Supervisor::TimedOut(Deadline::StreamIdle),
-            9 => Supervisor::Exited,
+            9 | 17 | 18 => Supervisor::Exited,
             10..13 => {
                 Supervisor::Stopped { death: self.death(), survivor: self.chance.chance(0.2) }
             }

@@ -295,7 +295,7 @@ impl Grip {
 
 /// A key for a request, and a fingerprint of what it is for.
 pub fn request(key: &str, what: u8) -> Option<Request> {
-    Some(Request { key: text(key), fingerprint: [what; 32] })
+    Some(Request { key: text(key), fingerprint: [what; 32], asked_in: None })
 }
 
 /// The refusal behind an answer; a case that meets anything else has failed.

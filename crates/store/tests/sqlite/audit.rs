@@ -223,6 +223,20 @@ fn the_body_of_a_row_hangs_on_its_entry() {
 }
 
 #[test]
+fn history_that_came_with_no_entry_is_found() {
+    let image = written();
+    // The checkpoint of the second task came with its third entry, the seventh of all; it has four.
+    for (number, version, position) in [(9, 3, 7), (9, 2, 7), (0, 2, 6), (9, 4, 8), (9, 99, 8)] {
+        let forged = format!(
+            "INSERT INTO checkpoints (tenant, task, number, run, version, body)
+             SELECT tenant, task, {number}, run, {version}, body FROM checkpoints
+             WHERE tenant = 1 AND task = 2"
+        );
+        check(&image, &forged, "local", position);
+    }
+}
+
+#[test]
 fn a_row_without_an_entry_is_found() {
     let image = written();
     let forged = "INSERT INTO flows (tenant, task, stage, head, body)

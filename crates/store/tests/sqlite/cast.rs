@@ -80,7 +80,7 @@ pub fn order(tenant: &TenantId, actor: Actor, aim: Aim) -> Order {
 /// The same order with a request key; what was asked is told apart by its text form.
 pub fn keyed(order: Order, key: &str) -> Order {
     let fingerprint = Sha256::digest(format!("{:?}", order.aim)).into();
-    Order { request: Some(Request { key: text(key), fingerprint }), ..order }
+    Order { request: Some(Request { key: text(key), fingerprint, asked_in: None }), ..order }
 }
 
 pub fn put(tenant: &TenantId, project: Project) -> Order {

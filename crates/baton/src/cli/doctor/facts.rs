@@ -13,7 +13,7 @@ use baton_store::sqlite::backup;
 
 use crate::chance::SystemChance;
 use crate::init::{self, Agent};
-use crate::surroundings::{Surroundings, key_file_in, socket_in};
+use crate::surroundings::{Surroundings, blobs_in, key_file_in, socket_in};
 use crate::tokens::{self, Secrets};
 
 use super::isolation::{self, Tried};
@@ -33,6 +33,7 @@ pub(super) struct Facts {
     pub(super) condition: Option<Condition>,
     pub(super) database_changed_at: Option<Timestamp>,
     pub(super) socket_folder: Thing,
+    pub(super) blobs: Thing,
     pub(super) secrets: Vec<Thing>,
     /// Whether the pepper in the folder is that of the database.
     pub(super) pepper: Pepper,
@@ -153,6 +154,7 @@ impl Facts {
             condition: None,
             database_changed_at: changed_at(&folder.join("baton.db")),
             socket_folder: Thing::at(socket.parent().unwrap_or(Path::new("."))),
+            blobs: Thing::at(&around.blobs.clone().unwrap_or_else(|| blobs_in(folder))),
             secrets,
             pepper,
             leftovers: backup::leftovers(folder),

@@ -81,6 +81,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     for secret in facts.secrets.iter().filter(|secret| secret.state != State::Absent) {
         findings.push(private("secret", secret, false));
     }
+    findings.extend(of_blobs(facts));
     findings.extend(of_pepper(facts));
     findings.extend(elsewhere::judge(facts));
     if facts.socket_folder.state != State::Absent {
@@ -195,6 +196,24 @@ fn of_folder(facts: &Facts) -> Vec<Finding> {
         (false, _) => good("lock", "nobody works in the folder"),
     });
     findings
+}
+
+/// Where blobs are; before the first server there is no such place.
+fn of_blobs(facts: &Facts) -> Option<Finding> {
+    if facts.blobs.state == State::Absent {
+        return None;
+    }
+    let finding = private("blobs", &facts.blobs, true);
+    let alone = facts.around.database_url.is_some() && facts.around.blobs.is_none();
+    if finding.level != Level::Good || !alone {
+        return Some(finding);
+    }
+    let what = format!(
+        "{} is for one server alone; several servers of a database share the place that \
+         BATON_BLOBS_DIR names",
+        facts.blobs.path.display()
+    );
+    Some(good("blobs", what))
 }
 
 /// The pepper must be the one of the database: without it no key and no token is known again.

@@ -39,6 +39,7 @@ fn well() -> Facts {
         condition: None,
         database_changed_at: Some(NOON),
         socket_folder: thing("/d/run", 0o700, true),
+        blobs: thing("/d/blobs", 0o700, true),
         secrets: vec![thing("/d/pepper", 0o600, false)],
         pepper: Pepper::Fits,
         leftovers: vec![],
@@ -95,6 +96,9 @@ fn what_is_wrong_with_the_folder_is_found_alone() {
     check(Odd, "restore", "baton serve", |facts| facts.unfinished = true);
     check(Odd, "copies", "rm '/d/a b.partial'", |facts| {
         facts.leftovers = vec!["/d/a b.partial".into()];
+    });
+    check(Wrong, "blobs", "chmod 700 /d/blobs", |facts| {
+        facts.blobs = thing("/d/blobs", 0o755, true);
     });
     check(Odd, "socket", "baton serve", |facts| facts.stale_socket = Some("/d/s".into()));
     check(Wrong, "pepper", "mv /d/pepper ", |facts| facts.pepper = Pepper::Wrong);

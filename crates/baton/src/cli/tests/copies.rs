@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_domain::ids::{AttemptId, KeyName, Nonce, PrincipalId, TaskId, TenantId};
 use baton_domain::key::Kind;
 use baton_domain::text::Text;
+use baton_store::blobs::{Blobs as _, DirectoryBlobs, Put, Settings, Urgency};
 use serde_json::Value;
 
 use super::{Machine, typed};
@@ -137,4 +138,44 @@ async fn the_walk_tells_what_holds() {
     assert_eq!(printed.exit, 0, "{}", printed.err);
     let body: Value = serde_json::from_str(&printed.out).expect("an object");
     assert_eq!((&body["fault"], &body["seals_checked"]), (&Value::Null, &true.into()));
+}
+
+#[tokio::test]
+async fn blobs_go_with_a_copy_and_come_back_with_it() {
+    let machine = Machine::silent();
+    made(&machine);
+    let place = machine.data().join("blobs");
+    let open = || {
+        let free = DirectoryBlobs::free_space_of(&place);
+        DirectoryBlobs::open(&place, Settings::default(), free).expect("nobody has it").0
+    };
+    let put = Put {
+        expected: None,
+        size_max: 100,
+        urgency: Urgency::Ending,
+        now: std::time::SystemTime::UNIX_EPOCH,
+    };
+    let blobs = open();
+    let stored = blobs.put("local", &mut &b"a bundle"[..], &put).expect("there is room");
+    let copy = machine.path("copy.db");
+    // While a server has them open.
+    let printed = machine.types(&["backup", typed(&copy), "--json"]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    let body: Value = serde_json::from_str(&printed.out).expect("an object");
+    assert_eq!((&body["blobs"]["count"], &body["blobs"]["bytes"]), (&1.into(), &8.into()));
+    drop(blobs);
+    std::fs::remove_dir_all(&place).expect("it is ours");
+    let printed = machine.types(&["restore", typed(&copy)]).await;
+    assert_eq!(printed.exit, 0, "{}", printed.err);
+    assert!(
+        printed.out.contains("Blobs that came back from …/copy.db.blobs: 1"),
+        "{}",
+        printed.out
+    );
+    let blobs = open();
+    assert_eq!(blobs.get_verified("local", &stored.digest).expect("it is back").size, 8);
+    let another = machine.path("another.db");
+    std::fs::create_dir(machine.path("another.db.blobs")).expect("there is room");
+    let printed = machine.types(&["backup", typed(&another)]).await;
+    assert_eq!((printed.exit, another.exists()), (5, false), "nothing is written over");
 }

@@ -20,6 +20,7 @@ use crate::surroundings::Database;
 use crate::tokens::Secrets;
 
 use super::super::Session;
+use super::blobs::Beside;
 use super::{broke, revoke, tell, whole};
 
 /// The key that seals are checked with, if the pepper is here. Looking must not make one.
@@ -80,14 +81,14 @@ pub(super) async fn restore(
     session: &mut Session<'_>,
     named: &Database,
     folder: &Path,
-    file: Option<&Path>,
+    file: Option<(&Path, &Beside)>,
     keep_keys: bool,
 ) -> Result<u8, Failure> {
     let trusted = trusted(named, folder)?;
     let mut chance: baton_store::Chance = Box::new(|bytes| SystemChance.fill(bytes));
     let url = named.url.reveal();
     let begun = match file {
-        Some(file) => Restoring::begin(file, url, &mut chance, trusted.as_ref()).await,
+        Some((file, _)) => Restoring::begin(file, url, &mut chance, trusted.as_ref()).await,
         None => Restoring::begin_here(url, &mut chance, trusted.as_ref()).await,
     };
     let begun = begun.map_err(|error| refused(&error))?;
@@ -98,24 +99,30 @@ pub(super) async fn restore(
             return Err(failure);
         }
     };
+    // Before any server may open the database: what a record refers to is there before the record.
+    let blobs = match file.map(|(_, beside)| beside.bring_back()).transpose() {
+        Ok(blobs) => blobs.unwrap_or_default(),
+        Err(failure) => {
+            begun.give_up().await.map_err(|error| refused(&error))?;
+            return Err(failure);
+        }
+    };
     let restored = begun.finish().await.map_err(|error| refused(&error))?;
     let incarnation = format!("{:x}", restored.incarnation);
     let body = json!({
         "incarnation": incarnation, "keys_revoked": revoked,
-        "entries": restored.audit.entries, "seals": restored.audit.seals,
+        "entries": restored.audit.entries, "seals": restored.audit.seals, "blobs": blobs.body(),
     });
     let keys = match revoked {
         Some(count) => format!("Keys revoked: {count}; --keep-keys would have left them.\n"),
         None => "Keys are those of that day, also those that were revoked later.\n".to_owned(),
     };
     let text = format!(
-        "The database {} life {incarnation}: {}.
-\
-         Claim tokens and cursors from before are dead.
-{keys}next: baton serve
-",
+        "The database {} life {incarnation}: {}.\n\
+         Claim tokens and cursors from before are dead.\n{keys}{}next: baton serve\n",
         if file.is_some() { "holds the copy as" } else { "begins" },
-        whole(&restored.audit)
+        whole(&restored.audit),
+        blobs.told("came back from")
     );
     tell(session, &body, &text);
     Ok(0)

@@ -7,7 +7,10 @@ use super::world::{World, tenant, text, wish};
 use crate::engine::{Claimed, Target, Tokens, Wish};
 
 fn repeated(holder: &str, key: &str) -> Wish {
-    Wish { request: Some(Request { key: text(key), fingerprint: [1; 32] }), ..wish(holder, None) }
+    Wish {
+        request: Some(Request { key: text(key), fingerprint: [1; 32], asked_in: None }),
+        ..wish(holder, None)
+    }
 }
 
 fn supervised(holder: &str) -> Wish {

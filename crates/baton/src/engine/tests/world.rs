@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use baton_domain::command::{Agent, Command, NewTask};
 use baton_domain::contract::Submission;
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId};
+use baton_domain::ids::{
+    DeploymentId, LineId, PrincipalId, ProjectId, RunId, StageName, TaskId, TenantId,
+};
 use baton_domain::key::KeyId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
@@ -310,6 +312,15 @@ impl Store for Flawed {
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>> {
         self.model.entries_at(tenant, id, versions)
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        self.model.receipt(tenant, id, line)
     }
 
     fn projects<'a>(

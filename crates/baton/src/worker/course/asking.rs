@@ -37,10 +37,12 @@ pub(super) type Wishes = VecDeque<Wish>;
 impl Course {
     /// The agent waits for something.
     pub(super) fn wishes(&mut self, seen: &Seen, at: At) {
-        let (id, text, is_permission) = match seen {
-            Seen::Permission { id, what } => (id, what, true),
-            Seen::Asked { id, text } => (id, text, false),
-            _ => return,
+        let (id, text, is_permission) = if let Seen::Permission { id, what } = seen {
+            (id, what, true)
+        } else if let Seen::Asked { id, text } = seen {
+            (id, text, false)
+        } else {
+            return;
         };
         if self.wishes.iter().any(|wish| wish.id == *id) {
             return;

@@ -45,6 +45,14 @@ impl Clocks {
         }
     }
 
+    /// Lets none of these end before then.
+    pub(super) fn not_before(&mut self, deadlines: &[Deadline], at: At) {
+        let early: Vec<_> = self.iter().filter(|(_, ends)| *ends < at).collect();
+        for (deadline, _) in early.into_iter().filter(|(own, _)| deadlines.contains(own)) {
+            self.armed.arm(deadline, moment(at));
+        }
+    }
+
     /// Nobody could answer for so long: what waits for an answer waits so much longer.
     pub(super) fn slept(&mut self, millis: u64) {
         let later: Vec<_> = self.armed.iter().collect();

@@ -70,6 +70,8 @@ impl Latch {
 pub(super) struct Ladder {
     /// When its tree is to be ended, for the first time or again.
     stop_at: Option<At>,
+    /// Whether that was asked for.
+    is_asked: bool,
     /// How its death was proved.
     proof: Option<Proof>,
     /// How long the proof waits for the work to be kept.
@@ -107,6 +109,7 @@ impl Course {
     fn tell_cause(&mut self, latch: &Latch) {
         if let Some(report) = latch.report()
             && !self.told.ended()
+            && !self.told.dead()
         {
             self.tell(report);
         }
@@ -126,9 +129,10 @@ impl Course {
     }
 
     /// Ends the tree. Whoever holds its run no longer gets no grace: another may work there already.
-    fn stop(&mut self, at: At) {
+    pub(super) fn stop(&mut self, at: At) {
         let grace_ms = if self.is_fenced { 0 } else { self.terms.grace_ms };
         self.act(Act::Stop { grace_ms });
+        self.ladder.is_asked = true;
         self.ladder.stop_at = Some(at.plus(grace_ms).plus(STOP_AGAIN_MS));
     }
 
@@ -164,7 +168,7 @@ impl Course {
     pub(super) fn exited(&mut self, exit: Exit, at: At) {
         self.place = Place::Gone;
         if self.latch.is_some() {
-            if self.ladder.proof.is_none() {
+            if self.ladder.proof.is_none() && !self.ladder.is_asked {
                 self.stop(at);
             }
             return;

@@ -23,6 +23,11 @@ const USAGE_UNHEARD_MS: u64 = 60_000;
 pub(super) const READ_MAX: usize = 10_000;
 /// Processor time by which the processes of an agent show that they do something.
 pub(super) const BUSY_MS: u64 = 1_000;
+/// How often whoever drives a course looks what its processes use.
+pub const BUSY_EVERY_MS: u64 = 10_000;
+/// How long a worker that came back looks at processes that were silent too long: what they did meanwhile stands in no
+/// spool, and it takes two looks to see that they do something.
+pub(super) const LOOK_MS: u64 = 2 * BUSY_EVERY_MS + 1_000;
 /// Tools that may run side by side; those beyond are counted, and not waited for.
 const TOOLS_MAX: usize = 256;
 /// How long a run rests after a limit of which neither the account nor the end is known.
@@ -31,12 +36,14 @@ const REST: Millis = Millis::minutes(5);
 impl Course {
     /// Something was seen of the agent.
     pub(super) fn seen(&mut self, seen: Seen, at: At) {
+        let is_fact = matches!(seen, Seen::Session(_) | Seen::Used(_) | Seen::Limited(_));
+        if self.latch.is_some() && !is_fact {
+            return;
+        }
         match seen {
             Seen::Session(id) => self.session = Some(id),
             Seen::Used(usage) => self.used(usage, at),
             Seen::Limited(limit) => self.limited(&limit, at),
-            // After the latch only facts count.
-            _ if self.latch.is_some() => {}
             Seen::Started => {
                 self.turns = self.turns.saturating_add(1);
                 self.turn.begin();
@@ -178,7 +185,7 @@ impl Course {
 
     /// The work moved.
     pub(super) fn progressed(&mut self, at: At) {
-        if self.latch.is_some() || self.milestone(Phase::Progressed) {
+        if self.milestone(Phase::Progressed) {
             self.beats.progress = Some(at);
             return;
         }
@@ -253,7 +260,10 @@ impl Course {
             self.limit = Some(limit.clone());
         }
         if !limit.hard {
-            return self.retrying(at);
+            if self.latch.is_none() {
+                self.retrying(at);
+            }
+            return;
         }
         let until = match (&self.terms.account, limit.resets_at) {
             // The account itself is shut for so long, and another one may be open.

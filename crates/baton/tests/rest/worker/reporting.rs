@@ -261,9 +261,15 @@ async fn what_cannot_be_carried_out_is_settled_by_a_problem_and_the_next_frame_g
         seq: 3,
         phase: Phase::TimedOut,
         deadline: None,
+        cap: None,
         at: None,
     };
-    for (frame, code, seq) in [(gate.into(), "not_yet", 2), (nameless.into(), "invalid", 3)] {
+    let capless = Lifecycle { seq: 4, phase: Phase::Exceeded, ..nameless.clone() };
+    for (frame, code, seq) in [
+        (gate.into(), "not_yet", 2),
+        (nameless.into(), "invalid", 3),
+        (capless.into(), "invalid", 4),
+    ] {
         let frame: baton::protocol::Up = frame;
         worker.say(frame).await;
         let Some(Down::Trouble(trouble)) = worker.hear().await else { panic!("it is refused") };
@@ -274,7 +280,7 @@ async fn what_cannot_be_carried_out_is_settled_by_a_problem_and_the_next_frame_g
     worker.say_text(r#"{"frame":"exited","attempt":"A-1.1","seq":"four"}"#.to_owned()).await;
     let Some(Down::Trouble(trouble)) = worker.hear().await else { panic!("it is refused") };
     assert_eq!(trouble.field.as_ref().map(|field| field.as_str()), Some("seq"));
-    assert_eq!(worker.told(seen(run.attempt, 4, Phase::ProcessStarted)).await.len(), 0);
+    assert_eq!(worker.told(seen(run.attempt, 5, Phase::ProcessStarted)).await.len(), 0);
 }
 
 #[tokio::test]

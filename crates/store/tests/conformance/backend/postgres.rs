@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use baton_domain::decide;
 use baton_domain::history::Past;
-use baton_domain::ids::{DeploymentId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
+use baton_domain::ids::{DeploymentId, LineId, PrincipalId, ProjectId, RunId, TaskId, TenantId};
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
@@ -216,6 +216,15 @@ impl Store for Turns {
         versions: Vec<u64>,
     ) -> Answer<'a, Told<Vec<Entry>>> {
         self.next().entries_at(tenant, id, versions)
+    }
+
+    fn receipt<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: TaskId,
+        line: &'a LineId,
+    ) -> Answer<'a, Told<Option<Entry>>> {
+        self.next().receipt(tenant, id, line)
     }
 
     fn projects<'a>(

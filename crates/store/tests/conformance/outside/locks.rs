@@ -96,6 +96,36 @@ fn a_lease_that_somebody_holds_stops_nobody_elses_time() {
 }
 
 #[test]
+fn whoever_holds_the_note_of_the_time_stops_nobodys() {
+    run(async |world, database| {
+        let (first, second) = (world.held_for(4).await, world.held_for(19).await);
+        let third = world.held_for(60).await;
+        let somebody = database.session();
+        somebody.say("BEGIN");
+        assert!(!somebody.say("SELECT 1 FROM watched FOR UPDATE").is_empty(), "time is watched");
+        world.silence(Millis::seconds(4));
+        let swept = within("a sweep", world.sweep()).await;
+        assert_eq!(swept, Swept { due: 1, reactions: 0, more: false });
+        assert!(world.is_free(first).await);
+        // The note is older than an outage by now, and nobody takes it for one.
+        for _ in 0..4 {
+            world.silence(Millis::seconds(4));
+            within("a sweep", world.sweep()).await;
+            let edited = within("an order", world.tell(first, retitle("meanwhile"))).await;
+            edited.expect("ann may");
+        }
+        assert!(world.is_free(second).await, "nobody is given extra time for it");
+        // Now everybody was away: whoever was not heard is given time, although nobody can note it.
+        world.silence(Millis::seconds(60));
+        assert_eq!(within("a sweep", world.sweep()).await, Swept::default());
+        assert!(!world.is_free(third).await);
+        somebody.say("ROLLBACK");
+        world.wait(Millis::minutes(2)).await;
+        assert!(world.is_free(third).await);
+    });
+}
+
+#[test]
 fn what_is_owed_to_a_task_that_somebody_holds_waits_alone() {
     run(async |world, database| {
         let on = world.queued().await;

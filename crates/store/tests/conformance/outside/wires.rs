@@ -15,7 +15,7 @@ impl World {
     /// A small change under a key of its own.
     async fn small(&self, key: &str) -> Result<Committed, Error> {
         let task = baton_domain::ids::TaskId(1);
-        let request = Request { key: text(key), fingerprint: [1; 32] };
+        let request = Request { key: text(key), fingerprint: [1; 32], asked_in: None };
         let aim = Aim::Task(task, vec![Command::Person(retitle(key))]);
         self.order(caller("ann"), aim, Some(request)).await
     }
@@ -46,6 +46,31 @@ fn waiting_for_a_standby(database: &Database) -> bool {
     !database.say(waiting).is_empty()
 }
 
+/// Has every commit that waits for a standby wait no longer.
+fn stop_waiting(database: &Database) {
+    database.say(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+         WHERE wait_event = 'SyncRep' AND query ILIKE 'commit%'",
+    );
+}
+
+/// What is known of something whose commit waited for a standby in vain.
+async fn in_doubt(
+    database: &Database,
+    asking: impl Future<Output = Result<(), Error>> + Send + 'static,
+) -> Option<Certainty> {
+    let asked = tokio::spawn(asking);
+    let stopped = async {
+        while !asked.is_finished() {
+            if waiting_for_a_standby(database) {
+                stop_waiting(database);
+            }
+        }
+    };
+    within("an answer", stopped).await;
+    asked.await.expect("nothing panics").err().map(|error| error.certainty())
+}
+
 #[test]
 fn slow_a_commit_that_no_standby_confirmed_is_in_doubt() {
     let cluster = Cluster::start(Disk::Careful);
@@ -71,13 +96,20 @@ fn slow_a_commit_that_no_standby_confirmed_is_in_doubt() {
             }
         };
         let (key, asked) = within("a commit that waits", waits).await;
-        database.say(
-            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-             WHERE wait_event = 'SyncRep' AND query ILIKE 'commit%'",
-        );
+        stop_waiting(&database);
         let told = asked.await.expect("an order does not panic");
         let certainty = told.as_ref().map_err(Error::certainty).err();
         assert_eq!(certainty, Some(Certainty::Unknown), "{told:?}");
+        // It can be seen here, and is still on one disk alone.
+        let (own, at) = (world.clone(), key.clone());
+        let again = in_doubt(&database, async move { own.small(&at).await.map(drop) }).await;
+        assert_eq!(again, Some(Certainty::Unknown), "it is asked for again");
+        let (own, at) = (world.clone(), key.clone());
+        let asked = in_doubt(&database, async move {
+            let ann = caller("ann").principal;
+            own.store().asked_before(&own.tenant, &ann, &at).await.map(drop)
+        });
+        assert_eq!(asked.await, Some(Certainty::Unknown), "it is asked whether it happened");
         database.say("ALTER SYSTEM RESET synchronous_standby_names");
         database.say("SELECT pg_reload_conf()");
         let again = within("an answer", world.small(&key)).await.expect("it is settled");

@@ -1,0 +1,9 @@
+//! Worktrees, snapshots and everything that is asked of git, with real repositories and the real git.
+
+mod branches;
+mod creating;
+mod elsewhere;
+mod hostile;
+mod keeping;
+mod snapshots;
+mod world;
