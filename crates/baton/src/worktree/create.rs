@@ -201,7 +201,7 @@ impl House {
         done(Step::Included);
         set_up(plan, &mut worktree, setup)?;
         done(Step::SetUp);
-        worktree.record.state = State::Ready;
+        worktree.record.phase = State::Ready;
         worktree.record.write(folder)?;
         done(Step::Ready);
         Ok((worktree, included))

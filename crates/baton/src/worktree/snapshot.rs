@@ -176,6 +176,7 @@ impl Worktree {
     /// # Errors
     /// If they cannot be read.
     pub fn fingerprint(&self) -> Result<Oid, Error> {
+        let _looking = self.look()?;
         let depot = self.depot()?;
         let root = self.root()?;
         Ok(self.scanned(&depot, &root, &self.record.base, true)?.0)
@@ -192,6 +193,7 @@ impl Worktree {
 
     /// The same. Without trust, every file is read again.
     pub(super) fn take(&self, attempt: u32, trust: bool) -> Result<Taken, Error> {
+        let _looking = self.look()?;
         let depot = self.depot()?;
         let root = self.root()?;
         let (kept, lost) = self.committed(&depot, &root)?;

@@ -326,3 +326,18 @@ fn whatever_an_agent_swaps_while_it_is_read_nothing_outside_is_ever_kept() {
         sh(&folder, &format!("git cat-file -e {secret} 2>/dev/null && echo found || echo none"));
     assert_eq!(found, "none");
 }
+
+#[test]
+fn whoever_looks_at_the_same_time_gets_the_same() {
+    let world = World::new();
+    let prepared = world.prepare(&world.project());
+    fs::write(prepared.worktree.path().join("b.txt"), "changed").expect("a file");
+    let worktree = &prepared.worktree;
+    let taken: Vec<_> = std::thread::scope(|scope| {
+        let look = |attempt| scope.spawn(move || worktree.snapshot(attempt).expect("it is kept"));
+        let threads: Vec<_> = (0..4).map(|_| look(1)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+    });
+    assert_eq!(taken.iter().filter(|one| matches!(one, Taken::New(_))).count(), 1);
+    assert!(taken.iter().all(|one| one.snapshot() == taken[0].snapshot()));
+}
