@@ -123,6 +123,11 @@ impl Kept {
         text
     }
 
+    /// The commit that the task began from.
+    pub(super) fn began_from(&self) -> &Oid {
+        &self.base
+    }
+
     /// The commit that changes are told against.
     pub(super) fn head(&self) -> &Oid {
         self.head.as_ref().unwrap_or(&self.base)
