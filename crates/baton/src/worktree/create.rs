@@ -29,7 +29,7 @@ pub struct Plan<'a> {
     pub key: Key,
     pub project: &'a ProjectId,
     pub source: Source<'a>,
-    /// The commit that the task begins from.
+    /// The commit that the task begins from; one that goes on from a snapshot keeps the base of that.
     pub base: Oid,
     /// What the base's branch is called, so that an agent can compare with it: `main`.
     pub branch: Option<&'a str>,
@@ -165,7 +165,16 @@ impl House {
         let record =
             Record::new(self.deployment(), &plan.key, plan.project, &plan.base, plan.from.as_ref());
         let mut worktree = Worktree { house: self.clone(), folder: folder.to_path_buf(), record };
-        base(plan, &depot, &worktree)?;
+        base(plan, &depot)?;
+        let kept = match &plan.from {
+            Some(from) => Kept::read(&depot, from)?,
+            None => Kept::base(&plan.base),
+        };
+        // A task keeps the base that it began from, wherever the project is now.
+        if depot.has(kept.began_from())? {
+            worktree.record.base = kept.began_from().clone();
+        }
+        depot.pin(&format!("{}base/{}", worktree.refs(), plan.key.generation), worktree.base())?;
         done(Step::Based);
         worktree.record.write(folder)?;
         done(Step::Recorded);
@@ -177,10 +186,6 @@ impl House {
         worktree.record.write(folder)?;
         done(Step::Foldered);
 
-        let kept = match &plan.from {
-            Some(from) => Kept::read(&depot, from)?,
-            None => Kept::base(&plan.base),
-        };
         fill(&depot, &kept.files, &tree, folder)?;
         done(Step::Filled);
         // What was written just now is known: only what somebody changes later must be read.
@@ -201,15 +206,15 @@ impl House {
         done(Step::Included);
         set_up(plan, &mut worktree, setup)?;
         done(Step::SetUp);
-        worktree.record.state = State::Ready;
+        worktree.record.phase = State::Ready;
         worktree.record.write(folder)?;
         done(Step::Ready);
         Ok((worktree, included))
     }
 }
 
-/// Has the base in the depot, and keeps it there.
-fn base(plan: &Plan<'_>, depot: &Depot, worktree: &Worktree) -> Result<(), Error> {
+/// Has the base in the depot.
+fn base(plan: &Plan<'_>, depot: &Depot) -> Result<(), Error> {
     if !depot.has(&plan.base)? {
         let Source::Repository(own) = plan.source else {
             return Err(Error::NoCommit(plan.base.to_string()));
@@ -219,7 +224,7 @@ fn base(plan: &Plan<'_>, depot: &Depot, worktree: &Worktree) -> Result<(), Error
         let known: Vec<_> = depot.refs("refs/baton/")?.into_iter().map(|(_, oid)| oid).collect();
         depot.take(&own.objects(), std::slice::from_ref(&plan.base), &known)?;
     }
-    depot.pin(&format!("{}base/{}", worktree.refs(), plan.key.generation), &plan.base)
+    Ok(())
 }
 
 /// Puts the files of a commit into an empty folder, as they are in the commit, byte by byte.

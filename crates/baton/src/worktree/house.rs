@@ -153,7 +153,7 @@ impl Worktree {
     /// How far it is.
     #[must_use]
     pub fn state(&self) -> &State {
-        &self.record.state
+        &self.record.phase
     }
 
     /// The project's repository. An agent must be able to read its [`Depot::objects`].
@@ -191,7 +191,7 @@ impl Worktree {
     /// # Errors
     /// If that cannot be written down.
     pub fn release(&mut self) -> Result<(), Error> {
-        match self.record.state {
+        match self.record.phase {
             State::Quarantined { .. } => self.turn(State::Ready),
             State::Making | State::Ready | State::Over => Ok(()),
         }
@@ -202,7 +202,7 @@ impl Worktree {
     /// # Errors
     /// If that cannot be written down.
     pub fn finish(&mut self) -> Result<(), Error> {
-        match self.record.state {
+        match self.record.phase {
             State::Ready => self.turn(State::Over),
             State::Making | State::Over | State::Quarantined { .. } => Ok(()),
         }
@@ -210,7 +210,7 @@ impl Worktree {
 
     /// Its task goes on after all.
     pub(super) fn reopen(&mut self) -> Result<(), Error> {
-        match self.record.state {
+        match self.record.phase {
             State::Over => self.turn(State::Ready),
             State::Making | State::Ready | State::Quarantined { .. } => Ok(()),
         }
@@ -218,10 +218,20 @@ impl Worktree {
 
     fn turn(&mut self, state: State) -> Result<(), Error> {
         let mut record = self.record.clone();
-        record.state = state;
+        record.phase = state;
         record.write(&self.folder)?;
         self.record = record;
         Ok(())
+    }
+
+    /// Looks at its files as the only one: whoever comes next waits.
+    pub(super) fn look(&self) -> Result<Held, Error> {
+        let path = self.folder.join("looking");
+        let file = File::options().write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(Error::file(&path))?;
+        flock(&file, FlockOperation::LockExclusive)
+            .map_err(|error| Error::file(&path)(error.into()))?;
+        Ok(Held(file))
     }
 
     /// The folder that was made, held open; another one in its place is not read.

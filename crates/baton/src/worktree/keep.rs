@@ -188,7 +188,7 @@ impl Worktree {
         Ok(Listed {
             key: self.key(),
             project: self.record.project.to_string(),
-            state: self.record.state.clone(),
+            state: self.record.phase.clone(),
             path: self.path(),
             in_use: self.hold().is_err(),
             snapshots: all.len(),
@@ -198,7 +198,7 @@ impl Worktree {
 
     fn prune(&mut self, meant: bool, yes: bool) -> Result<Fate, Error> {
         let Ok(_held) = self.hold() else { return Ok(Fate::InUse) };
-        match &self.record.state {
+        match &self.record.phase {
             State::Quarantined { why } => return Ok(Fate::Quarantined(why.clone())),
             State::Ready if !meant => return Ok(Fate::Needed),
             // Nobody has worked in it: there is nothing to keep.
@@ -229,7 +229,7 @@ impl Worktree {
 
     /// Takes the folder away. Its record goes first, so that what a crash leaves is recognised as half made.
     fn leave(&mut self, held_by: Option<String>) -> Result<Fate, Error> {
-        self.record.state = State::Making;
+        self.record.phase = State::Making;
         self.record.write(&self.folder)?;
         clear(&self.path())?;
         clear(&self.folder)?;

@@ -43,7 +43,7 @@ pub(super) struct Record {
     pub(super) from: Option<Oid>,
     /// Which folder was made; none while there is none.
     pub(super) folder: Option<Identity>,
-    pub(super) state: State,
+    pub(super) phase: State,
     /// What the commands of the project said when it was made.
     pub(super) setup: Vec<Ran>,
 }
@@ -66,7 +66,7 @@ impl Record {
             base: base.clone(),
             from: from.cloned(),
             folder: None,
-            state: State::Making,
+            phase: State::Making,
             setup: vec![],
         }
     }

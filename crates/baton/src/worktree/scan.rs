@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{FileType, fstat};
+use sha2::{Digest as _, Sha256};
 
 use super::beneath::Root;
 use super::create::remove;
@@ -26,6 +27,9 @@ const FILES_MAX: usize = 500_000;
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// How many of the files that are left out are named; the others are counted.
 const LEFT_MAX: usize = 100;
+
+/// The tree of the last look, and what it was made from.
+pub(super) const LAST_TREE: &str = "tree.last";
 
 /// Why something is not in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +87,8 @@ struct Scan<'a> {
     root: &'a Root,
     folder: &'a Path,
     stats: Stats,
-    head: Listing,
+    head: &'a Oid,
+    listing: Option<Listing>,
     entries: Vec<(String, Oid, Vec<u8>)>,
     fresh: Vec<Fresh>,
     /// Folders on the way to files, and whether they are folders and no links.
@@ -113,7 +118,8 @@ pub(super) fn scan(
         root,
         folder,
         stats: if trust { Stats::read(folder) } else { Stats::default() },
-        head: listed(depot, head)?,
+        head,
+        listing: None,
         entries: vec![],
         fresh: vec![],
         folders: BTreeMap::new(),
@@ -186,13 +192,22 @@ fn names(
 }
 
 impl Scan<'_> {
+    /// What stands at a path in the last commit. Few files ask, so the list is read when one does.
+    fn before(&mut self, path: &[u8]) -> Result<Option<(String, Oid)>, Error> {
+        if self.listing.is_none() {
+            self.listing = Some(listed(self.depot, self.head)?);
+        }
+        Ok(self.listing.as_ref().and_then(|listing| listing.get(path).cloned()))
+    }
+
     fn look(&mut self, path: Vec<u8>, kind: Kind) -> Result<(), Error> {
         let own = Path::new(OsStr::from_bytes(&path));
-        let before = self.head.get(&path).cloned();
         let found = self.root.look(own).ok().filter(|_| self.is_inside(own));
         let Some(stat) = found else {
             // It is gone, unless it was never meant to be there.
-            if let (Kind::Skipped, Some((mode, oid))) = (kind, before) {
+            if kind == Kind::Skipped
+                && let Some((mode, oid)) = self.before(&path)?
+            {
                 self.entries.push((mode, oid, path));
             }
             return Ok(());
@@ -205,6 +220,7 @@ impl Scan<'_> {
                 self.left.add(&path, Left::Repository);
             }
             // A submodule stays at the commit that the last commit says.
+            let before = self.before(&path)?;
             if let Some((mode, oid)) = before.filter(|(mode, _)| mode == "160000") {
                 self.entries.push((mode, oid, path));
             }
@@ -225,14 +241,17 @@ impl Scan<'_> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
         if size > FILE_BYTES_MAX {
-            return self.large(path, before);
+            return self.large(path);
         }
         match self.room.checked_sub(size) {
             Some(room) => {
                 self.room = room;
                 self.fresh.push(Fresh { path, link, found: None });
             }
-            None => self.without(path, before, Left::NoRoom),
+            None => {
+                let before = self.before(&path)?;
+                self.without(path, before, Left::NoRoom);
+            }
         }
         Ok(())
     }
@@ -258,8 +277,8 @@ impl Scan<'_> {
     }
 
     /// A large file is hashed, and kept if it is the one that was committed.
-    fn large(&mut self, path: Vec<u8>, before: Option<(String, Oid)>) -> Result<(), Error> {
-        let Some((mode, oid)) = before else {
+    fn large(&mut self, path: Vec<u8>) -> Result<(), Error> {
+        let Some((mode, oid)) = self.before(&path)? else {
             self.left.add(&path, Left::TooLarge);
             return Ok(());
         };
@@ -309,21 +328,39 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn tree(&self) -> Result<Oid, Error> {
-        let index = self.folder.join("tree.index");
-        remove(&index)?;
+    /// The tree of everything that was found; if that is what was found the last time, the same.
+    fn tree(&mut self) -> Result<Oid, Error> {
+        self.entries.sort_by(|a, b| a.2.cmp(&b.2));
         let mut lines = vec![];
         for (mode, oid, path) in &self.entries {
             lines.extend_from_slice(format!("{mode} {oid}\t").as_bytes());
             lines.extend_from_slice(path);
             lines.push(0);
         }
+        let digest: [u8; 32] = Sha256::digest(&lines).into();
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        if let Some(tree) = last_tree(self.folder, &digest) {
+            return Ok(tree);
+        }
+        let index = self.folder.join("tree.index");
+        remove(&index)?;
         let call = self.depot.call("update-index").index(&index).long();
         call.args(["-z", "--index-info"]).reads(lines).run()?;
         let said = self.depot.call("write-tree").index(&index).long().run()?;
         remove(&index)?;
-        Oid::said(&said).ok_or_else(|| Error::NoCommit(String::from_utf8_lossy(&said).into_owned()))
+        let none = || Error::NoCommit(String::from_utf8_lossy(&said).into_owned());
+        let tree = Oid::said(&said).ok_or_else(none)?;
+        let path = self.folder.join(LAST_TREE);
+        fs::write(&path, format!("{digest} {tree}\n")).map_err(Error::file(&path))?;
+        Ok(tree)
     }
+}
+
+/// The tree that was made from the same files. Nothing is taken out of a depot while a worktree borrows
+/// from it, so it is still there.
+fn last_tree(folder: &Path, digest: &str) -> Option<Oid> {
+    let said = fs::read_to_string(folder.join(LAST_TREE)).ok()?;
+    said.strip_prefix(digest)?.trim().parse().ok()
 }
 
 /// Reads files and writes them as git takes them in.

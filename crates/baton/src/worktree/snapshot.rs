@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::beneath::Root;
 use super::depot::Commit;
 use super::refs::{BRANCHES_MAX, Head, STASHES_MAX, Tips, is_branch};
 use super::scan::scan;
@@ -122,6 +123,11 @@ impl Kept {
         text
     }
 
+    /// The commit that the task began from.
+    pub(super) fn began_from(&self) -> &Oid {
+        &self.base
+    }
+
     /// The commit that changes are told against.
     pub(super) fn head(&self) -> &Oid {
         self.head.as_ref().unwrap_or(&self.base)
@@ -176,6 +182,7 @@ impl Worktree {
     /// # Errors
     /// If they cannot be read.
     pub fn fingerprint(&self) -> Result<Oid, Error> {
+        let _looking = self.look()?;
         let depot = self.depot()?;
         let root = self.root()?;
         Ok(self.scanned(&depot, &root, &self.record.base, true)?.0)
@@ -192,9 +199,11 @@ impl Worktree {
 
     /// The same. Without trust, every file is read again.
     pub(super) fn take(&self, attempt: u32, trust: bool) -> Result<Taken, Error> {
+        let _looking = self.look()?;
         let depot = self.depot()?;
         let root = self.root()?;
-        let (kept, lost) = self.committed(&depot, &root)?;
+        let all = self.snapshots()?;
+        let (kept, lost) = self.committed(&depot, &root, &all)?;
         let (tree, mut left_out) = self.scanned(&depot, &root, kept.head(), trust)?;
         left_out.commits = lost;
         let commit = committed(&depot, &tree, &kept)?;
@@ -206,7 +215,6 @@ impl Worktree {
             base: kept.base.clone(),
             left_out: left_out.clone(),
         };
-        let all = self.snapshots()?;
         let newest = all.iter().max_by_key(|one| (one.attempt, one.number));
         if let Some(newest) = newest.filter(|newest| newest.commit == commit) {
             return Ok(Taken::Same(made(newest.name.clone())));
@@ -220,14 +228,10 @@ impl Worktree {
     }
 
     /// What the agent's repository names, and how many commits of it cannot be had.
-    fn committed(
-        &self,
-        depot: &Depot,
-        root: &super::beneath::Root,
-    ) -> Result<(Kept, usize), Error> {
+    fn committed(&self, depot: &Depot, root: &Root, all: &[Named]) -> Result<(Kept, usize), Error> {
         let mut tips = Tips::read(root);
         let mut known = vec![self.record.base.clone()];
-        known.extend(self.snapshots()?.into_iter().map(|one| one.commit));
+        known.extend(all.iter().map(|one| one.commit.clone()));
         let lost = tips.bring(root, depot, &known, &self.folder)? + tips.more;
         debug_assert!(tips.branches.len() <= BRANCHES_MAX && tips.stash.len() <= STASHES_MAX);
         let head = tips.at().cloned();
@@ -251,7 +255,7 @@ impl Worktree {
     fn scanned(
         &self,
         depot: &Depot,
-        root: &super::beneath::Root,
+        root: &Root,
         head: &Oid,
         trust: bool,
     ) -> Result<(Oid, LeftOut), Error> {

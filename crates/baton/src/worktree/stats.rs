@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::fs::Stat;
 
 use super::beneath::Root;
+use super::scan::LAST_TREE;
 use super::{Depot, Error, Oid};
 
 /// Bytes of the list: the names of all files of a large repository, and as much again about each.
@@ -124,7 +125,9 @@ impl Stats {
 
     /// Forgets everything.
     pub(super) fn drop_all(folder: &Path) {
-        drop(fs::remove_file(folder.join(STATS)));
+        for name in [STATS, LAST_TREE] {
+            drop(fs::remove_file(folder.join(name)));
+        }
     }
 
     /// Remembers the files that were just put there from a commit.

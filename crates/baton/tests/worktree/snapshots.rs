@@ -326,3 +326,40 @@ fn whatever_an_agent_swaps_while_it_is_read_nothing_outside_is_ever_kept() {
         sh(&folder, &format!("git cat-file -e {secret} 2>/dev/null && echo found || echo none"));
     assert_eq!(found, "none");
 }
+
+#[test]
+fn whoever_looks_at_the_same_time_gets_the_same() {
+    let world = World::new();
+    let prepared = world.prepare(&world.project());
+    fs::write(prepared.worktree.path().join("b.txt"), "changed").expect("a file");
+    let worktree = &prepared.worktree;
+    let taken: Vec<_> = std::thread::scope(|scope| {
+        let look = |attempt| scope.spawn(move || worktree.snapshot(attempt).expect("it is kept"));
+        let threads: Vec<_> = (0..4).map(|_| look(1)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+    });
+    assert_eq!(taken.iter().filter(|one| matches!(one, Taken::New(_))).count(), 1);
+    assert!(taken.iter().all(|one| one.snapshot() == taken[0].snapshot()));
+}
+
+#[test]
+fn a_task_keeps_its_base_when_its_project_has_moved_on() {
+    let world = World::new();
+    let project = world.project();
+    let first = world.prepare(&project);
+    fs::write(first.worktree.path().join("b.txt"), "changed").expect("a file");
+    let snapshot = kept(&first.worktree, 1);
+    sh(project.root(), "echo later > later && git add -A && git commit -q -m later");
+    let name = name();
+    let later = project.resolve("HEAD").expect("a commit");
+    let plan = Plan {
+        key: key(2),
+        from: Some(snapshot.commit.clone()),
+        ..plan(&name, Source::Repository(&project), later)
+    };
+    let second = world.house.prepare(&plan, &mut no_setup).expect("it can be made");
+    assert_eq!(second.worktree.base(), &snapshot.base);
+    assert_eq!(everything(&second.worktree.path()), everything(&first.worktree.path()));
+    let same = second.worktree.snapshot(2).expect("it can be kept");
+    assert_eq!(same.snapshot().commit, snapshot.commit, "the same work over the same base");
+}
