@@ -33,6 +33,7 @@ pub mod adopt;
 mod attempt;
 mod card;
 pub mod course;
+mod ground;
 pub mod link;
 pub mod outbox;
 pub mod prepare;

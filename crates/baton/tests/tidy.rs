@@ -130,6 +130,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "shim",
             "surroundings",
             "websocket",
+            "worktree",
         ],
     ),
     ("demo", &["chance", "surroundings", "tokens"]),

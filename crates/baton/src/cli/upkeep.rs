@@ -46,38 +46,8 @@ pub(super) fn commands() -> Vec<Command> {
         Command::new("doctor")
             .about("Look for everything that can be wrong here, and say how to put it right")
             .arg(data()),
-        Command::new("backup")
-            .about("Copy the database while it is in use; the copy is checked before it is named")
-            .after_help(
-                "Blobs are copied into a folder beside it, FILE.blobs. The pepper and the sealing key \
-                 are not in it: keep copies of them apart.",
-            )
-            .arg(file("Where the copy goes; it must not exist"))
-            .arg(data())
-            .arg(blobs::place_flag()),
-        Command::new("restore")
-            .about("Bring a copy back; what is there is moved aside, claim tokens and keys die")
-            .after_help(
-                "All keys are revoked: the copy does not know which were revoked after it was \
-                 made. The next `baton serve` makes a new one for you. Blobs in FILE.blobs come back, \
-                 too; those that are there stay.",
-            )
-            .arg(file("The copy").required(false).required_unless_present("here"))
-            .arg(
-                Arg::new("here")
-                    .long("here")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with("file")
-                    .help("What is there came back or was copied by other means: give it another life"),
-            )
-            .arg(
-                Arg::new("keep-keys")
-                    .long("keep-keys")
-                    .action(ArgAction::SetTrue)
-                    .help("Leave the keys as they were that day"),
-            )
-            .arg(data())
-            .arg(blobs::place_flag()),
+        backup_command(file("Where the copy goes; it must not exist"), data()),
+        restore_command(file("The copy"), data()),
         Command::new("audit")
             .about("Prove that history was not changed")
             .arg_required_else_help(true)
@@ -101,6 +71,38 @@ pub(super) fn commands() -> Vec<Command> {
             .hide(true)
             .arg(file("The steps")),
     ]
+}
+
+fn backup_command(file: Arg, data: Arg) -> Command {
+    Command::new("backup")
+        .about("Copy the database while it is in use; the copy is checked before it is named")
+        .after_help(
+            "Blobs are copied into a folder beside it, FILE.blobs. The pepper and the sealing key are \
+             not in it: keep copies of them apart.",
+        )
+        .arg(file)
+        .arg(data)
+        .arg(blobs::place_flag())
+}
+
+fn restore_command(file: Arg, data: Arg) -> Command {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("restore")
+        .about("Bring a copy back; what is there is moved aside, claim tokens and keys die")
+        .after_help(
+            "All keys are revoked: the copy does not know which were revoked after it was made. The \
+             next `baton serve` makes a new one for you. Blobs in FILE.blobs come back, too; those \
+             that are there stay.",
+        )
+        .arg(file.required(false).required_unless_present("here"))
+        .arg(
+            flag("here")
+                .conflicts_with("file")
+                .help("What is there came back or was copied by other means: give it another life"),
+        )
+        .arg(flag("keep-keys").help("Leave the keys as they were that day"))
+        .arg(data)
+        .arg(blobs::place_flag())
 }
 
 fn mcp_command() -> Command {

@@ -4,54 +4,44 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_domain::ids::AttemptId;
 use baton_domain::run::Death;
 use baton_domain::text::{Code, Reason, Text};
-use baton_domain::time::Timestamp;
+use baton_domain::time::{Millis, Timestamp};
 use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use crate::adapters::{self, Follower, Heard, Program};
+use crate::adapters::{Follower, Program};
 use crate::clock::{awake_ms, boot_ms};
-use crate::protocol::{Caps, Checkpoint, Down, Resume};
-use crate::shim::spool::{Reader, Record, Stream};
-use crate::shim::{self, Change, Exit, Found, Handle, Note, Place, Proof, Status};
+use crate::protocol::Caps;
+use crate::shim::spool::Reader;
+use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
+use crate::worktree::{self, Taken};
 
 use super::card::Card;
-use super::course::{Act, At, Broken, Course, Input, Said, Terms, Told, Why};
+use super::course::{At, Broken, Course, Input, Terms, Told};
+use super::ground::Ground;
 use super::link::Link;
-use super::prepare::{Error, Premises};
+use super::prepare::{Error, Furnished, Premises};
+
+pub use words::{Word, word_of, words_of};
+
+mod acts;
+mod follow;
+mod words;
 
 /// Words of the server for one attempt that wait; it says few.
 pub const WORDS_MAX: usize = 64;
-/// Records that are read before anything else is looked at.
-const RECORDS_AT_ONCE: usize = 512;
 /// How often a shim is looked for that does not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How many times: then nothing is known of it, and its fence has fallen long ago.
 const LOOKS_MAX: u32 = 600;
-/// A shorter sleep of the machine is none: clocks are not read at the same instant.
-const SLEPT_MS_MIN: u64 = 1_000;
 /// What a reason may say.
 const REASON_BYTES_MAX: usize = 1_000;
-/// Inputs that a course may answer its own acts with before that is a mistake of ours.
-const ECHOES_MAX: usize = 64;
-
-/// What a driver is told.
-#[derive(Clone, Debug)]
-pub enum Word {
-    /// By the server.
-    Said(Said),
-    /// Its lease lives so long.
-    Renewed { lease_ms: u64 },
-    /// The server is not there.
-    Cut,
-    /// The worker ends, and the attempt with it.
-    Drain,
-}
+/// How long a run rests whose project is not on this machine: another worker may take it then.
+const ELSEWHERE: Millis = Millis::minutes(5);
 
 /// How an attempt begins here.
 pub enum Start {
@@ -70,6 +60,9 @@ pub struct Driver {
     course: Course,
     follower: Follower,
     place: Place,
+    ground: Option<Ground>,
+    /// A snapshot that is being taken.
+    keeping: Option<JoinHandle<Result<Taken, worktree::Error>>>,
     handle: Option<Handle>,
     reader: Option<Reader>,
     /// Whether a process may have come to be.
@@ -110,6 +103,8 @@ impl Driver {
             course,
             follower,
             place,
+            ground: None,
+            keeping: None,
             handle: None,
             reader: None,
             started: false,
@@ -157,7 +152,10 @@ impl Driver {
             }
         };
         let spec = match prepared {
-            Ok(Ok(spec)) => spec,
+            Ok(Ok(Furnished { card, spec, ground })) => {
+                (self.card, self.ground) = (card, ground);
+                spec
+            }
             Ok(Err(error)) => return self.feed(Input::Refused(broken(&error)), now()).await,
             Err(error) => {
                 let broken = lost("not_prepared", &error.to_string());
@@ -183,17 +181,11 @@ impl Driver {
         }
     }
 
-    fn prepare(&self) -> JoinHandle<Result<shim::Spec, Error>> {
+    fn prepare(&self) -> JoinHandle<Result<Furnished, Error>> {
         let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
         let lease = self.card.dispatch.lease_ms;
         let fence = self.card.came_boot_ms.saturating_add(lease / 3 * 2);
-        let folder = self.place.folder().to_owned();
-        spawn_blocking(move || {
-            let spec = premises.furnish(&card, fence)?;
-            let written = card.write(&folder);
-            written.map_err(|error| Error::File { path: folder, error })?;
-            Ok(spec)
-        })
+        spawn_blocking(move || premises.furnish(card, fence))
     }
 
     /// How long until the course wants to be asked.
@@ -204,6 +196,14 @@ impl Driver {
 
     /// Feeds what the worker before knew, and then what became of it.
     async fn come_back(&mut self, found: io::Result<Found>) {
+        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+        match spawn_blocking(move || premises.ground(&card)).await {
+            Ok(Ok(ground)) => self.ground = ground,
+            Ok(Err(error)) => {
+                tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "its worktree is not to be had");
+            }
+            Err(error) => tracing::warn!(%error, "its worktree was not looked for"),
+        }
         self.feed(Input::Prepared, At(self.card.came_boot_ms)).await;
         self.started = true;
         self.catch_up().await;
@@ -264,6 +264,12 @@ impl Driver {
             return self.find_again().await;
         }
         let due = self.due();
+        let kept = async {
+            match &mut self.keeping {
+                Some(keeping) => keeping.await,
+                None => std::future::pending().await,
+            }
+        };
         let changed = async {
             match &mut self.handle {
                 Some(handle) => handle.changes().recv().await,
@@ -276,6 +282,7 @@ impl Driver {
                 Some(Change::Stopped(proof)) => self.stopped(proof).await,
                 None => self.handle = None,
             },
+            taken = kept => self.kept(taken).await,
             word = self.words.recv() => match word {
                 Some(word) => self.hear(word).await,
                 // The worker goes; the shim stays, and its fence with it.
@@ -330,263 +337,10 @@ impl Driver {
         self.catch_up().await;
         self.feed(input, now()).await;
     }
-
-    /// Feeds everything that is in the spool and was not fed.
-    async fn catch_up(&mut self) {
-        loop {
-            let records = match self.records() {
-                Ok(records) => records,
-                Err(error) => {
-                    tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "the spool cannot be read");
-                    return;
-                }
-            };
-            if records.is_empty() {
-                return;
-            }
-            for record in records {
-                self.fold(&record).await;
-            }
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn records(&mut self) -> io::Result<Vec<Record>> {
-        if self.reader.is_none() {
-            match Reader::open(&self.place.spool(), 0) {
-                Ok(reader) => self.reader = Some(reader),
-                // Nothing was ever started.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-                Err(error) => return Err(error),
-            }
-        }
-        let Some(reader) = &mut self.reader else { return Ok(vec![]) };
-        reader.take(RECORDS_AT_ONCE).collect()
-    }
-
-    async fn fold(&mut self, record: &Record) {
-        let at = At(record.at);
-        let heard = match record.stream {
-            Stream::Out => Heard::Out(&record.bytes),
-            Stream::Err => Heard::Err(&record.bytes),
-            Stream::In => {
-                self.owed = None;
-                self.prompt_written(at).await;
-                Heard::In(&record.bytes)
-            }
-            Stream::Note => return self.note(&record.bytes, at).await,
-        };
-        for seen in self.follower.fold(heard) {
-            self.feed(Input::Seen(seen), at).await;
-        }
-        self.pay(at).await;
-    }
-
-    /// What the shim itself has to say.
-    async fn note(&mut self, bytes: &[u8], at: At) {
-        match Note::read(bytes) {
-            Some(Note::Started { .. }) => {
-                self.feed(Input::Launched, at).await;
-                // A program that is told nothing waits for nothing.
-                if self.is_told_nothing() {
-                    self.prompt_written(at).await;
-                }
-            }
-            Some(Note::Exited(exit)) => {
-                let gone = match exit {
-                    Exit::Code(code) => adapters::Exit::Code(code),
-                    Exit::Signal(signal) => adapters::Exit::Signal(signal),
-                };
-                for seen in self.follower.fold(Heard::Exited(gone)) {
-                    self.feed(Input::Seen(seen), at).await;
-                }
-                self.feed(Input::Exited(exit), at).await;
-            }
-            Some(Note::Stopping { by }) => self.feed(Input::Ending(by), at).await,
-            Some(Note::Stopped(proof)) if proof.survivor => {
-                self.feed(Input::Stopped(proof), at).await;
-            }
-            Some(Note::Stopped(proof)) => self.end_with(Input::Stopped(proof)).await,
-            Some(Note::Dropped { bytes }) => {
-                tracing::warn!(attempt = %self.card.dispatch.attempt, bytes, "the oldest of its spool is gone");
-            }
-            Some(Note::Frozen { .. } | Note::Thawed) | None => {}
-        }
-    }
-
-    fn is_told_nothing(&self) -> bool {
-        let plan = self.card.program().plan(&self.card.turn(None));
-        plan.is_ok_and(|plan| plan.stdin.is_empty())
-    }
-
-    async fn prompt_written(&mut self, at: At) {
-        if !self.prompted {
-            self.prompted = true;
-            self.feed(Input::PromptWritten, at).await;
-        }
-    }
-
-    /// Writes what the program waits for by its protocol, once.
-    async fn pay(&mut self, _at: At) {
-        let Some(bytes) = self.follower.owed().filter(|bytes| self.owed.as_ref() != Some(bytes))
-        else {
-            return;
-        };
-        if self.handle.is_some() && self.write(&bytes).await {
-            self.owed = Some(bytes);
-        }
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> bool {
-        let Some(handle) = &self.handle else { return false };
-        match handle.write(bytes).await {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::info!(attempt = %self.card.dispatch.attempt, %error, "it cannot be told");
-                false
-            }
-        }
-    }
-
-    /// Feeds the course, and does what it says, also what follows from that.
-    async fn feed(&mut self, input: Input, at: At) {
-        let mut inputs = std::collections::VecDeque::from([(input, at)]);
-        let asleep = slept();
-        if asleep.saturating_sub(self.slept) >= SLEPT_MS_MIN {
-            let millis = asleep - self.slept;
-            self.slept = asleep;
-            inputs.push_front((Input::Slept { millis }, now()));
-        }
-        for _ in 0..ECHOES_MAX {
-            let Some((input, at)) = inputs.pop_front() else { return };
-            for act in self.course.step(input, at) {
-                if let Some(echo) = self.act(act).await {
-                    inputs.push_back((echo, now()));
-                }
-            }
-        }
-        tracing::error!(attempt = %self.card.dispatch.attempt, "its course goes in circles");
-    }
-
-    /// Does what the course says; answers with what came of it at once.
-    async fn act(&mut self, act: Act) -> Option<Input> {
-        let attempt = self.card.dispatch.attempt;
-        match act {
-            Act::Tell(report) => {
-                let frame = report.frame(attempt, wall());
-                if let Err(error) = self.link.tell(frame) {
-                    tracing::error!(%attempt, %error, "a report is lost: it cannot be kept");
-                }
-                None
-            }
-            Act::Say(reply) => {
-                if let Some(bytes) = self.follower.answer(&reply) {
-                    self.write(&bytes).await;
-                }
-                None
-            }
-            Act::Prompt(text) => {
-                let bytes = self.follower.prompt(&text);
-                let written = match bytes {
-                    Some(bytes) => self.write(&bytes).await,
-                    None => false,
-                };
-                (!written).then_some(Input::Deaf)
-            }
-            Act::Interrupt => {
-                match (self.follower.interrupt(), &self.handle) {
-                    (Some(bytes), _) => drop(self.write(&bytes).await),
-                    (None, Some(handle)) => drop(handle.interrupt().await),
-                    (None, None) => {}
-                }
-                None
-            }
-            Act::Stop { grace_ms } => self.stop(grace_ms).await,
-            Act::Renew { until } => {
-                if let Some(handle) = &self.handle
-                    && let Err(error) = handle.renew(until.0).await
-                {
-                    tracing::info!(%attempt, %error, "its fence was not moved");
-                }
-                None
-            }
-            Act::Snapshot(why) => {
-                self.keep(why);
-                Some(Input::Kept)
-            }
-            Act::Quarantine => {
-                tracing::warn!(%attempt, "something of it may still run");
-                None
-            }
-            Act::Over => {
-                self.over = true;
-                None
-            }
-        }
-    }
-
-    /// A plain folder stays where it is, for the next attempt on this machine; what is told is how to go on with
-    /// the conversation.
-    fn keep(&self, why: Why) {
-        let attempt = self.card.dispatch.attempt;
-        let Some(session) = self.course.conversation().filter(|_| why != Why::Timer) else {
-            return;
-        };
-        let git = std::collections::BTreeMap::new();
-        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session: Some(session) };
-        if let Err(error) = self.link.tell(frame) {
-            tracing::warn!(%attempt, %error, "a snapshot was not told");
-        }
-    }
-
-    async fn stop(&mut self, grace_ms: u64) -> Option<Input> {
-        if !self.started {
-            self.ended = true;
-            return Some(Input::Stopped(Proof { death: Death::NotStarted, survivor: false }));
-        }
-        // Without a connection the shim is being looked for, and is stopped then: the course asks again.
-        if let Some(handle) = &self.handle
-            && let Err(error) = handle.stop(Some(grace_ms)).await
-        {
-            tracing::info!(attempt = %self.card.dispatch.attempt, %error, "it was not told to stop");
-        }
-        None
-    }
 }
 
 /// What is known of a tree of which nothing is known.
 const UNPROVED: Proof = Proof { death: Death::None, survivor: false };
-
-/// What a frame of the server means to an attempt, and to which.
-#[must_use]
-pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
-    Some(match down {
-        Down::Answer(it) => {
-            let (id, text) = (it.id.as_str().to_owned(), it.text.as_str().to_owned());
-            (it.attempt, Word::Said(Said::Answer { id, text }))
-        }
-        Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
-        Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
-        Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
-        Down::Welcome(_)
-        | Down::Dispatch(_)
-        | Down::Ack(_)
-        | Down::Renewed(_)
-        | Down::Drain(_)
-        | Down::Trouble(_) => return None,
-    })
-}
-
-/// What a welcome says of an attempt that it resumes.
-#[must_use]
-pub fn words_of(resume: &Resume) -> Vec<Word> {
-    let mut words = vec![];
-    words.extend(resume.lease_ms.map(|lease_ms| Word::Renewed { lease_ms }));
-    words.extend(resume.stands.map(|how| Word::Said(Said::Stands(how))));
-    words.extend(resume.stop.map(|why| Word::Said(Said::Cancel(why))));
-    words.extend(resume.fenced.clone().map(|code| Word::Said(Said::Fenced(code))));
-    words
-}
 
 fn terms(card: &Card, premises: &Premises) -> Terms {
     let dispatch = &card.dispatch;
@@ -623,17 +377,24 @@ fn goes_on(program: Program) -> bool {
 fn broken(error: &Error) -> Broken {
     match error {
         Error::NoAgent(_) | Error::File { .. } => lost("not_prepared", &error.to_string()),
+        Error::Worktree { .. } => lost("no_worktree", &error.to_string()),
+        Error::Elsewhere(_) => {
+            let until = Some(wall() + ELSEWHERE);
+            Broken::Back { reason: reason(&error.to_string()), until }
+        }
         Error::Misfit(_) => lost("misused", &error.to_string()),
     }
 }
 
-fn lost(code: &str, reason: &str) -> Broken {
-    let cut = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-    let usual = || Reason::new("reason", "it cannot be started").expect("a plain sentence");
-    Broken::Lost {
-        code: Code::new("code", code).expect("a code is a short word"),
-        reason: Text::new("reason", cut).unwrap_or_else(|_| usual()),
-    }
+fn lost(code: &str, why: &str) -> Broken {
+    let code = Code::new("code", code).expect("a code is a short word");
+    Broken::Lost { code, reason: reason(why) }
+}
+
+fn reason(why: &str) -> Reason {
+    let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
+    let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
+    Text::new("reason", cut).unwrap_or_else(|_| usual())
 }
 
 fn now() -> At {

@@ -38,6 +38,9 @@ pub struct Card {
     pub came_boot_ms: u64,
     /// Its place among the agents of the worker.
     pub place: u16,
+    /// Which worktree of the task it works in; none for a plain folder.
+    #[serde(default)]
+    pub generation: Option<u32>,
     /// Where it works.
     pub folder: PathBuf,
     pub home: PathBuf,

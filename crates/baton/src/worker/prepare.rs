@@ -18,8 +18,10 @@ use crate::client::Address;
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
+use crate::worktree::{self, Ports};
 
 use super::card::{Card, Talk};
+use super::ground::{Ground, Site};
 use super::settings::{Agent, Found, Settings};
 
 /// Bytes of a file that is put into a home: what signs somebody in is short.
@@ -67,6 +69,14 @@ pub struct Whose {
     pub tenant: TenantId,
 }
 
+/// Everything that an agent needs.
+pub struct Furnished {
+    pub card: Card,
+    pub spec: Spec,
+    /// Its worktree, if it has one.
+    pub ground: Option<Ground>,
+}
+
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -79,6 +89,15 @@ pub enum Error {
     /// Something is not to be had on this machine.
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    /// The project is not here.
+    #[error("the project's folder {} is not on this machine", .0.display())]
+    Elsewhere(PathBuf),
+    /// The project's repository cannot be used.
+    #[error("{error}; next: {}", error.next())]
+    Worktree {
+        #[from]
+        error: worktree::Error,
+    },
 }
 
 impl Premises {
@@ -132,6 +151,7 @@ impl Premises {
             consent: agent.consent.into(),
             talk,
             place,
+            generation: None,
             folder: of_task.join("work"),
             came_boot_ms: crate::clock::boot_ms(),
             home,
@@ -139,14 +159,33 @@ impl Premises {
         })
     }
 
-    /// Makes the home and the folder of an attempt, and says what its shim is to run.
+    /// Makes the home and the folder of an attempt, puts its card there, and says what its shim is to run.
     ///
     /// # Errors
     /// If something cannot be had.
-    pub fn furnish(&self, card: &Card, fence_boot_ms: u64) -> Result<Spec, Error> {
-        for folder in [&card.home, &card.folder] {
-            make_folder(folder).map_err(at(folder))?;
+    pub fn furnish(&self, mut card: Card, fence_boot_ms: u64) -> Result<Furnished, Error> {
+        let whose =
+            Whose { deployment: card.whose_deployment.clone(), tenant: card.whose_tenant.clone() };
+        let ground = match self.site(&whose, &card.dispatch)? {
+            Site::Elsewhere(root) => return Err(Error::Elsewhere(root)),
+            Site::Plain => None,
+            Site::Tree(ground, generation) => {
+                card.folder = ground.path();
+                card.generation = Some(generation);
+                Some(*ground)
+            }
+        };
+        make_folder(&card.home).map_err(at(&card.home))?;
+        if ground.is_none() {
+            make_folder(&card.folder).map_err(at(&card.folder))?;
         }
+        let spec = self.spec(&card, fence_boot_ms)?;
+        let folder = self.attempt(card.dispatch.attempt);
+        card.write(&folder).map_err(at(&folder))?;
+        Ok(Furnished { card, spec, ground })
+    }
+
+    fn spec(&self, card: &Card, fence_boot_ms: u64) -> Result<Spec, Error> {
         let agent = self.settings.agents.get(&card.agent);
         for (target, source) in agent.iter().flat_map(|agent| &agent.files) {
             inject(&card.home.join(target), source)?;
@@ -230,6 +269,8 @@ impl Premises {
         }
         env.insert("HOME".to_owned(), card.home.display().to_string());
         env.insert("BATON_PROJECT".to_owned(), card.dispatch.project.to_string());
+        let ports = Ports::of(card.place).into_iter().flat_map(|ports| ports.variables());
+        env.extend(ports.map(|(name, value)| (name.to_owned(), value)));
         env.extend(self.reach(card));
         env.extend(plan.environment.iter().cloned());
         env

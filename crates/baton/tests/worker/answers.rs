@@ -25,7 +25,7 @@ fn a_cancelled_task_leaves_no_process() {
     house.steps(&format!("run cat {}\ncomplete Read\n", pipe.display()));
     house.work_on(&["--once"]);
     let mut pipe = house.opened("pipe");
-    house.types(&["cancel", "T-1"]);
+    house.types(&["cancel", "T-1", "Not needed any more"]);
     assert_eq!(house.waits(), CALLED_OFF, "{}", house.logs());
     house.worker_ends();
     assert!(is_deserted(&mut pipe), "somebody still reads");

@@ -219,7 +219,8 @@ async fn judge_all(
 /// Commits what there is to commit. From the moment that it is sent, a lost connection means that
 /// nobody knows.
 async fn finish(lent: &mut Lent<'_>, room: &Room) -> Result<Heads, Ended> {
-    if !pen::is_needed(room) && !(room.is_followed && room.is_repeated()) {
+    let repeats = room.is_followed && room.is_repeated();
+    if !repeats && !pen::is_needed(room) {
         lent.query(pen::COMMIT, vec![]).await?;
         return Ok(Heads::new());
     }

@@ -216,23 +216,18 @@ pub(super) async fn receipt(
     id: TaskId,
     line: &LineId,
 ) -> Result<Told<Option<Entry>>, Error> {
-    let (mut before, mark) = (i64::MAX, mark_of(line).into_bytes());
     // Task 0 stands for the records, which are no task.
-    while id.0 != 0 {
+    let mut before = if id.0 == 0 { 0 } else { i64::MAX };
+    let (mark, mut what) = (mark_of(line).into_bytes(), None);
+    // Each turn goes further back, so there is a last one.
+    while before > 0 && what.is_none() {
         let wanted = params![reading.tenant, int(id.0), before, mark.clone(), RECEIPTS_AT_ONCE];
         let rows = reading.query(RECEIPTS, wanted).await?;
         let entries: Result<Vec<_>, _> = rows.iter().map(entry_row).collect();
-        let found = entries.map_err(Trouble::read)?.into_iter().find(|entry| entry.checks(line));
-        if found.is_some() {
-            return Ok(Told { what: found, as_of: reading.head });
-        }
-        // Each turn goes further back, so there is a last one.
-        match rows.last() {
-            Some(last) => before = last.get(2),
-            None => break,
-        }
+        what = entries.map_err(Trouble::read)?.into_iter().find(|entry| entry.checks(line));
+        before = rows.last().map_or(0, |last| last.get(2));
     }
-    Ok(Told { what: None, as_of: reading.head })
+    Ok(Told { what, as_of: reading.head })
 }
 
 /// What a request under this key was for, and whether commits wait for a standby.

@@ -22,7 +22,13 @@ fn asked(request: &Request) -> Asked {
 
 fn told(response: &Value) -> Value {
     let said = ["output", "error"].iter().find_map(|name| response[*name].as_str());
-    said.map_or_else(|| response.clone(), result)
+    said.map_or_else(|| response.clone(), |said| result(inside(said)))
+}
+
+/// What a tool answered is marked as somebody else's before the model reads it.
+fn inside(said: &str) -> &str {
+    let marked = said.trim().strip_prefix("<untrusted_context>");
+    marked.and_then(|said| said.strip_suffix("</untrusted_context>")).unwrap_or(said).trim()
 }
 
 fn say(said: &Said, streamed: bool) -> Answer {

@@ -89,6 +89,14 @@ fn the_turn_is_told_by_what_the_tools_have_answered() {
 }
 
 #[test]
+fn what_gemini_cli_marks_as_untrusted_is_read_all_the_same() {
+    let model = Model::start(script()).expect("there is a port");
+    let marked = "<untrusted_context>\n{ \"id\": \"R-7.1\" }\n</untrusted_context>";
+    let said = ask(&model, PROVIDERS[2].0, &gemini(&[marked])).1;
+    assert!(said.contains("R-7.1"), "{said}");
+}
+
+#[test]
 fn what_is_asked_beside_the_conversation_is_no_turn() {
     let model = Model::start(script()).expect("there is a port");
     for (path, _) in PROVIDERS {

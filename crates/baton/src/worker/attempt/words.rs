@@ -1,0 +1,51 @@
+//! What the server says of attempts.
+
+use baton_domain::ids::AttemptId;
+
+use crate::protocol::{Down, Resume};
+
+use super::super::course::Said;
+
+/// What a driver is told.
+#[derive(Clone, Debug)]
+pub enum Word {
+    /// By the server.
+    Said(Said),
+    /// Its lease lives so long.
+    Renewed { lease_ms: u64 },
+    /// The server is not there.
+    Cut,
+    /// The worker ends, and the attempt with it.
+    Drain,
+}
+
+/// What a frame of the server means to an attempt, and to which.
+#[must_use]
+pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
+    Some(match down {
+        Down::Answer(it) => {
+            let (id, text) = (it.id.as_str().to_owned(), it.text.as_str().to_owned());
+            (it.attempt, Word::Said(Said::Answer { id, text }))
+        }
+        Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
+        Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
+        Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
+        Down::Welcome(_)
+        | Down::Dispatch(_)
+        | Down::Ack(_)
+        | Down::Renewed(_)
+        | Down::Drain(_)
+        | Down::Trouble(_) => return None,
+    })
+}
+
+/// What a welcome says of an attempt that it resumes.
+#[must_use]
+pub fn words_of(resume: &Resume) -> Vec<Word> {
+    let mut words = vec![];
+    words.extend(resume.lease_ms.map(|lease_ms| Word::Renewed { lease_ms }));
+    words.extend(resume.stands.map(|how| Word::Said(Said::Stands(how))));
+    words.extend(resume.stop.map(|why| Word::Said(Said::Cancel(why))));
+    words.extend(resume.fenced.clone().map(|code| Word::Said(Said::Fenced(code))));
+    words
+}
