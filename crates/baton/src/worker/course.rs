@@ -346,6 +346,8 @@ impl Course {
             return;
         }
         self.is_linked = false;
+        // Of a spool whose beginning was dropped less is seen than was told.
+        self.used = self.told.used().plus(self.used.beyond(self.told.used()));
         self.beats = Beats { snapshot: self.beats.snapshot, ..Beats::default() };
         self.keeps = None;
         if self.latch.is_none() && (self.told.ended() || self.told.dead()) {

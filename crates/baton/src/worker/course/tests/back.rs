@@ -98,6 +98,23 @@ fn nothing_is_done_while_the_spool_is_fed_again() {
     assert!(!course.step(Input::Back, DAWN.plus(5)).is_empty());
 }
 
+/// The beginning of a long spool is dropped; what was told of it stays told.
+#[test]
+fn totals_never_go_back_even_if_the_spool_does() {
+    let mut told = Told::default();
+    let attempt = "A-7.3".parse().expect("an id");
+    let total = crate::adapters::Usage { input: 900, output: 90, cached: 0, cost_micros: 9 };
+    told.take(&Report::Used(total).frame(attempt, Timestamp(0)));
+    let mut course = Course::returning(attempt, terms(), told, DAWN);
+    course.step(Input::Prepared, DAWN);
+    course.step(Input::Launched, DAWN);
+    course.step(Input::Seen(used(20, 1)), DAWN);
+    course.step(Input::Back, DAWN.plus(SECOND));
+    let acts = course.step(Input::Seen(used(50, 1)), DAWN.plus(90 * SECOND));
+    let more = crate::adapters::Usage { input: 950, output: 100, cached: 0, cost_micros: 10 };
+    assert!(acts.contains(&super::Act::Tell(Report::Used(more))), "{acts:?}");
+}
+
 #[test]
 fn the_next_attempt_can_go_on_with_the_conversation() {
     let mut again = terms();
