@@ -171,6 +171,13 @@ impl Identity {
         Caller::keyless(local(), owner(), Kind::Person, Preset::All.expand(self.known))
     }
 
+    /// The agent of a supervised attempt, whom its claim token vouches for.
+    #[must_use]
+    pub fn agent_of(&self, tenant: TenantId) -> Caller {
+        let name = PrincipalId::new("agent").expect("a plain word is a name");
+        Caller::keyless(tenant, name, Kind::Agent, Preset::Agent.expand(self.known))
+    }
+
     /// Resolves once the caller is one no longer: its key was revoked or has expired, or the secret
     /// that it showed was exchanged. Streams and waiting claims end then. Without a key, never.
     pub fn watch(

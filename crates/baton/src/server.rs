@@ -108,6 +108,8 @@ pub enum Peer {
     Tcp(IpAddr),
     /// Over the socket, as the user that the server runs as.
     Owner,
+    /// Over the socket, from the tree of a supervised agent: it is that agent, and shows its claim token.
+    Inside,
     /// Over the socket, as somebody else: it must show a key.
     Stranger,
 }
@@ -120,7 +122,7 @@ impl Peer {
         let word = match (self, own) {
             (_, Some(word)) => word,
             (Self::Tcp(_), None) => "rest",
-            (Self::Owner | Self::Stranger, None) => "socket",
+            (Self::Owner | Self::Inside | Self::Stranger, None) => "socket",
         };
         Text::new("origin", word).expect("a plain word is a text")
     }
@@ -262,7 +264,7 @@ impl Server {
     fn hosts(&self, peer: Peer) -> &Hosts {
         match peer {
             Peer::Tcp(_) => &self.hosts,
-            Peer::Owner | Peer::Stranger => &self.socket_hosts,
+            Peer::Owner | Peer::Inside | Peer::Stranger => &self.socket_hosts,
         }
     }
 

@@ -2,8 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::identity::{Caller, Denied, Identity};
+use baton_domain::Refusal;
+use baton_domain::ids::TenantId;
+
+use crate::identity::{self, Caller, Denied, Identity};
 use crate::problem::Problem;
+
+/// Tenants that are looked through at once.
+const TENANTS_AT_ONCE: usize = 500;
+/// How often: more tenants than one server has.
+const TENANT_PAGES_MAX: usize = 20;
 
 /// Somebody who was let in, as long as its key is good.
 #[derive(Clone, Debug)]
@@ -27,6 +35,29 @@ impl Session {
     #[must_use]
     pub fn owner(identity: &Arc<Identity>) -> Self {
         Self { caller: identity.local_owner(), identity: Arc::clone(identity) }
+    }
+
+    /// The agent of the attempt that this token is of. A token does not say whose it is, so every tenant is
+    /// asked; one that is nobody's gets the answer of one that is over.
+    pub async fn agent(identity: &Arc<Identity>, token: &str) -> Result<Self, Problem> {
+        let engine = identity.engine();
+        let proves = |tenant: &TenantId| engine.keyring().verify(token, tenant).is_ok();
+        let mut found = Some(identity::local()).filter(proves);
+        let mut after = None;
+        for _ in 0..TENANT_PAGES_MAX {
+            if found.is_some() {
+                break;
+            }
+            let page = engine.tenants(after, TENANTS_AT_ONCE).await?;
+            found = page.rows.iter().find(|tenant| proves(tenant)).cloned();
+            after = page.rows.last().cloned();
+            if !page.more {
+                break;
+            }
+        }
+        let lost = || Problem::from(Refusal::LeaseLost).next("unset BATON_CLAIM_TOKEN");
+        let caller = identity.agent_of(found.ok_or_else(lost)?);
+        Ok(Self { caller, identity: Arc::clone(identity) })
     }
 
     /// Waits until its key is good no longer.

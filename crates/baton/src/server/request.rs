@@ -259,7 +259,15 @@ impl Answering<'_> {
             if self.peer == Peer::Owner {
                 return Ok(Session::owner(self.server.identity()));
             }
-            let detail = "send `Authorization: Bearer` with a key";
+            if let Some(token) = once(&self.head.headers, &arguments::CLAIM_TOKEN)? {
+                return self.agent(token).await;
+            }
+            let detail = match self.peer {
+                Peer::Inside => "an agent shows its claim token: BATON_CLAIM_TOKEN",
+                Peer::Tcp(_) | Peer::Owner | Peer::Stranger => {
+                    "send `Authorization: Bearer` with a key"
+                }
+            };
             return Err(Problem::new("unauthenticated", detail));
         };
         let bearer = match given.split_once(' ') {
@@ -279,6 +287,18 @@ impl Answering<'_> {
         }
         let opened = Session::open(identity, bearer).await;
         if opened.as_ref().is_err_and(|problem| problem.code() == "unauthenticated") {
+            gauge.failed(from, now);
+        }
+        opened
+    }
+
+    /// Whoever shows nothing but a claim token is the agent of that attempt.
+    async fn agent(&self, token: &str) -> Result<Session, Problem> {
+        let (gauge, now) = (self.server.gauge(), self.server.engine().now());
+        let from = self.address();
+        gauge.may_try(from, now)?;
+        let opened = Session::agent(self.server.identity(), token).await;
+        if opened.as_ref().is_err_and(|problem| problem.code() == "lease_lost") {
             gauge.failed(from, now);
         }
         opened

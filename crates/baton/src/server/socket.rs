@@ -93,11 +93,44 @@ fn clear(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Who is at the other end.
+/// Who is at the other end. Whoever belongs to the tree of a supervised agent is that agent, though it runs as
+/// the same user; and so is whoever is gone before anybody could look.
 #[must_use]
 pub fn peer(socket: &UnixStream) -> Peer {
     match socket.peer_cred() {
-        Ok(there) if there.uid() == geteuid().as_raw() => Peer::Owner,
+        Ok(there) if there.uid() == geteuid().as_raw() => match there.pid() {
+            Some(pid) if pid > 0 && is_inside(pid) => Peer::Inside,
+            Some(_) | None => Peer::Owner,
+        },
         Ok(_) | Err(_) => Peer::Stranger,
     }
+}
+
+/// Ancestors that are looked at: a tree of processes that is deeper has something to hide.
+const ANCESTORS_MAX: usize = 256;
+
+/// Whether a process hangs below a shim. Orphans of an agent's tree come to its shim, so nobody leaves it.
+fn is_inside(pid: i32) -> bool {
+    let mut pid = pid;
+    for _ in 0..ANCESTORS_MAX {
+        if pid <= 1 {
+            return false;
+        }
+        match ancestor(pid) {
+            Some((true, _)) | None => return true,
+            Some((false, parent)) => pid = parent,
+        }
+    }
+    true
+}
+
+/// Whether a process is a shim, and its parent; none if it is gone.
+fn ancestor(pid: i32) -> Option<(bool, i32)> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = words.split(|byte| *byte == 0).skip(1);
+    let is_shim = words.next() == Some(b"shim");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything; what comes after its end does not.
+    let rest = &stat[stat.rfind(')')? + 1..];
+    Some((is_shim, rest.split_whitespace().nth(1)?.parse().ok()?))
 }

@@ -13,6 +13,8 @@ pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
 pub struct House {
     pub folder: TempDir,
+    /// Where the server listens, once it does.
+    pub url: String,
     server: Option<Child>,
     worker: Option<Child>,
 }
@@ -32,7 +34,7 @@ impl House {
     /// A folder with settings, in which nothing runs.
     pub fn empty(steps: &str) -> Self {
         let folder = tempfile::tempdir().expect("there is room");
-        let house = Self { folder, server: None, worker: None };
+        let house = Self { folder, url: String::new(), server: None, worker: None };
         fs::create_dir(house.data()).expect("there is room");
         rustix::fs::chmod(house.data(), Mode::RWXU).expect("it is ours");
         house.steps(steps);
@@ -122,8 +124,11 @@ impl House {
     }
 
     fn start(&self, words: &[&str]) -> (Child, Value) {
+        self.started(self.command(words), words)
+    }
+
+    fn started(&self, mut command: Command, words: &[&str]) -> (Child, Value) {
         let log = OpenOptions::new().create(true).append(true).open(self.path(words[0]));
-        let mut command = self.command(words);
         command.env("BATON_LOG", "plain,info,baton=debug");
         command.stdout(Stdio::piped()).stderr(log.expect("there is room"));
         let mut child = command.spawn().expect("it starts");
@@ -135,8 +140,9 @@ impl House {
     }
 
     pub fn serve(&mut self) {
-        let (child, _) = self.start(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let (child, ready) = self.start(&["serve", "--json", "--listen", "127.0.0.1:0"]);
         self.server = Some(child);
+        self.url = ready["url"].as_str().expect("it listens").to_owned();
     }
 
     /// Starts a worker; what it says once it is ready.
@@ -145,6 +151,24 @@ impl House {
         let (child, ready) = self.start(&words);
         self.worker = Some(child);
         ready
+    }
+
+    /// Starts a worker with a data folder of its own, which has nothing but a URL and a key.
+    pub fn work_elsewhere(&mut self) -> PathBuf {
+        let made = self.types(&["key", "create", "far", "--kind", "worker", "--scopes", "worker"]);
+        let (key, other) = (self.path("far.key"), self.path("other"));
+        fs::write(&key, made["key"].as_str().expect("it is shown once")).expect("there is room");
+        rustix::fs::chmod(&key, Mode::RUSR | Mode::WUSR).expect("it is ours");
+        fs::create_dir(&other).expect("there is room");
+        fs::copy(self.data().join("worker.toml"), other.join("worker.toml"))
+            .expect("there is room");
+        let (url, key) = (self.url.clone(), key.display().to_string());
+        let words = ["work", "--json", "--once", "--url", &url, "--key-file", &key];
+        let mut command = self.command(&words);
+        command.env("BATON_HOME", &other);
+        let (child, _) = self.started(command, &words);
+        self.worker = Some(child);
+        other
     }
 
     /// Waits until the worker ends by itself.

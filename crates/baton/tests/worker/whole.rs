@@ -97,3 +97,65 @@ fn a_task_that_wants_an_agent_that_is_not_here_is_left_alone() {
     assert_eq!(house.types(&["task", "show", "T-1"])["badge"], "queued");
     assert_eq!(house.types(&["task", "show", "T-2"])["badge"], "done_unverified");
 }
+
+#[test]
+fn a_worker_elsewhere_joins_with_a_url_and_a_key() {
+    let mut house = House::served("checkpoint Begun\nedit a.txt far\ncomplete Done\n");
+    let other = house.work_elsewhere();
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    house.worker_ends();
+    let attempt = house.types(&["attempt", "show", "A-1.1"]);
+    assert_eq!(attempt["holder"], "far", "{attempt}");
+    assert_eq!(attempt["outcome"], "completed", "{attempt}");
+    assert!(other.join("worker/attempts/A-1.1").exists());
+}
+
+#[test]
+fn an_agent_without_its_token_is_nobody() {
+    let mut house = House::served(
+        "run if env -u BATON_CLAIM_TOKEN baton ls > out.txt 2>&1; then touch owner; fi\n\
+         run if baton key list > keys.txt 2>&1; then touch keys; fi\ncomplete Tried\n",
+    );
+    house.work_on(&["--once"]);
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    let told = text_of(&house.work().join("out.txt"));
+    assert!(!house.work().join("owner").exists() && told.contains("claim token"), "{told}");
+    assert!(!house.work().join("keys").exists(), "it may not look at keys");
+}
+
+#[test]
+fn a_git_project_is_worked_on_in_a_worktree_and_its_work_is_kept() {
+    let mut house = House::empty(
+        "edit a.txt one\ncheckpoint One\nrun test -e broken || { touch broken; kill -9 $PPID; }\n\
+         edit a.txt two\ncomplete Both\n",
+    );
+    let root = house.path("shop");
+    fs::create_dir(&root).expect("there is room");
+    fs::write(root.join("README"), "hello\n").expect("there is room");
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(words);
+        let out = command.current_dir(&root).output().expect("git is there");
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "First"]);
+    house.serve();
+    house.types(&["project", "add", "shop", "--root", &root.display().to_string()]);
+    house.types(&["add", "Greet", "--project", "shop", "--stage", "coding"]);
+    house.work_on(&[]);
+    assert_eq!(house.waits(), 0, "{}", house.logs());
+    let trees = house.types(&["worktree", "list"]);
+    let folder =
+        trees["items"][0]["folder"].as_str().unwrap_or_else(|| panic!("{trees}")).to_owned();
+    let tree = std::path::Path::new(&folder);
+    let tree = if tree.ends_with("tree") { tree.to_owned() } else { tree.join("tree") };
+    assert_eq!(text_of(&tree.join("a.txt")), "one\ntwo\n");
+    assert_eq!(text_of(&tree.join("README")), "hello\n");
+    assert!(!root.join("a.txt").exists(), "the project's own folder is as it was");
+    assert_eq!(house.outcomes(), ["failed", "completed"]);
+    let kept = house.types(&["checkpoint", "list", "T-1"]);
+    let told = kept.to_string();
+    assert!(told.contains("\"snapshot\""), "{told}");
+}
