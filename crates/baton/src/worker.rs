@@ -4,7 +4,7 @@
 //! may be killed at any moment: agents live on under their shims, and the next worker takes them over
 //! before it says hello.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +15,14 @@ use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
 use baton_domain::text::{Reason, Text};
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet, spawn_blocking};
+use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::client::{KeyFrom, Trust};
+use crate::clock::boot_ms;
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
+
+use crate::shim::{Found, Status};
 
 use adopt::{Left, Lock};
 use attempt::{Driver, Start, WORDS_MAX, Word};
@@ -126,10 +129,12 @@ pub async fn run(
         link,
         stock: Stock::new(slots),
         drivers: JoinSet::new(),
+        driven: HashMap::new(),
         live: BTreeMap::new(),
         settling: BTreeSet::new(),
         whose: None,
         heartbeat: HEARTBEAT_USUAL,
+        asked: None,
         draining: false,
         once: wish.once,
         tell,
@@ -148,11 +153,15 @@ struct Worker<T> {
     link: Link,
     stock: Stock,
     drivers: JoinSet<Card>,
+    /// Whom each of them drives.
+    driven: HashMap<Id, AttemptId>,
     live: BTreeMap<AttemptId, Live>,
     /// Attempts that are over, of which the server does not have everything.
     settling: BTreeSet<AttemptId>,
     whose: Option<Whose>,
     heartbeat: Duration,
+    /// When the oldest heartbeat was sent that was not answered, since boot.
+    asked: Option<u64>,
     draining: bool,
     once: bool,
     tell: T,
@@ -183,10 +192,17 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                     Some(Order::Leave) | None => break,
                 },
                 heard = news.recv() => match heard {
-                    Some(heard) => self.hear(heard),
+                    Some(heard) => {
+                        self.hear(heard);
+                        // A lease that has just come may be a short one.
+                        let soon = sleep(self.pace());
+                        if soon.deadline() < beat.deadline() {
+                            beat.set(soon);
+                        }
+                    }
                     None => break,
                 },
-                Some(ended) = self.drivers.join_next() => self.ended(ended).await,
+                Some(ended) = self.drivers.join_next_with_id() => self.ended(ended).await,
                 () = &mut beat => {
                     self.beat();
                     beat.set(sleep(self.pace()));
@@ -209,15 +225,20 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match heard {
             News::Welcome(welcome) => self.welcomed(&welcome),
             News::Cut(why) => {
+                self.asked = None;
                 self.each(|_| vec![Word::Cut]);
                 (self.tell)(Sign::Away(why));
             }
             News::Said(Down::Dispatch(dispatch)) => self.dispatched(*dispatch),
             News::Said(Down::Renewed(renewed)) => {
+                // A lease counts from when it was asked for: the answer may have lain here for long.
+                let asked = self.asked.take();
+                let late = asked.map_or(0, |asked| boot_ms().saturating_sub(asked));
                 for lease in renewed.leases {
                     if let Some(live) = self.live.get_mut(&lease.attempt) {
                         live.lease_ms = lease.lease_ms;
-                        live.say(lease.attempt, Word::Renewed { lease_ms: lease.lease_ms });
+                        let lease_ms = lease.lease_ms.saturating_sub(late);
+                        live.say(lease.attempt, Word::Renewed { lease_ms });
                     }
                 }
             }
@@ -286,8 +307,18 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     fn take_over(&mut self, left: Left) {
         let Left { attempt, card, found } = left;
         let told = self.link.told(attempt);
-        let Some(card) = card else {
-            return self.give_back(attempt, "its worker ended before its agent began");
+        let card = match (card, &found) {
+            (Ok(Some(card)), _) => card,
+            (Ok(None), Ok(Found::Over(Status::NotStarted { .. }))) => {
+                return self.give_back(attempt, "its worker ended before its agent began");
+            }
+            // Nothing is told of an agent of which nothing is known. Nobody renews its lease, so its shim
+            // stops it, and the server counts it as lost.
+            (card, _) => {
+                let error = card.err();
+                tracing::error!(%attempt, ?error, "what it was started with cannot be read");
+                return;
+            }
         };
         self.stock.keep(attempt, card.place);
         let lease_ms = card.dispatch.lease_ms;
@@ -301,7 +332,8 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         self.live.insert(attempt, Live { words, lease_ms, fenced: false });
         let (premises, link) = (Arc::clone(&self.premises), self.link.clone());
         let driver = Driver::new(premises, link, card, heard, told);
-        self.drivers.spawn(driver.drive(start));
+        let driver = self.drivers.spawn(driver.drive(start)).id();
+        self.driven.insert(driver, attempt);
     }
 
     /// Gives a run back of which nothing was started.
@@ -322,9 +354,10 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     }
 
     /// A driver has come to its end.
-    async fn ended(&mut self, ended: Result<Card, JoinError>) {
+    async fn ended(&mut self, ended: Result<(Id, Card), JoinError>) {
         match ended {
-            Ok(card) => {
+            Ok((driver, card)) => {
+                self.driven.remove(&driver);
                 let attempt = card.dispatch.attempt;
                 self.live.remove(&attempt);
                 self.stock.free(attempt);
@@ -333,9 +366,13 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 self.settle().await;
                 self.give_room();
             }
-            // Its shim stops the agent when its fence falls, and the next worker tells it.
+            // Whoever is not driven is not kept alive either: its shim stops the agent when its fence falls,
+            // and the next worker tells it.
             Err(error) => {
-                tracing::error!(%error, "a driver broke: its attempt is left to its fence")
+                tracing::error!(%error, "a driver broke: its attempt is left to its fence");
+                if let Some(attempt) = self.driven.remove(&error.id()) {
+                    self.live.remove(&attempt);
+                }
             }
         }
     }
@@ -378,10 +415,11 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
-    fn beat(&self) {
+    fn beat(&mut self) {
         let live = self.live.iter().filter(|(_, live)| !live.fenced);
         let attempts: Vec<_> = live.map(|(attempt, _)| *attempt).collect();
         if !attempts.is_empty() {
+            self.asked.get_or_insert(boot_ms());
             self.link.heartbeat(attempts);
         }
     }

@@ -148,11 +148,15 @@ impl Post {
         }
     }
 
-    /// Remembers an attempt; the oldest is forgotten if there are too many.
+    /// Remembers an attempt; if there are too many, one that is over is forgotten first.
     pub(super) fn remember(&self, attempt: AttemptId, mine: Mine) {
         let mut all = self.lock();
         if all.len() >= MINE_MAX && !all.contains_key(&attempt) {
-            all.pop_first();
+            let over = all.iter().find(|(_, mine)| mine.told.fenced).map(|(over, _)| *over);
+            match over {
+                Some(over) => drop(all.remove(&over)),
+                None => drop(all.pop_first()),
+            }
         }
         all.insert(attempt, mine);
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,9 +12,11 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getpid, set_dumpable_behavior, setrlimit, setsid, umask,
 };
 
+use super::birth::Ours;
 use super::doors::Doors;
 use super::kernel;
 use super::place::Place;
+use super::spec::Spec;
 use super::spool::Writer;
 use super::told::{Isolation, Launch, Note, Status};
 use super::tree::Tree;
@@ -47,13 +50,22 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn live(folder: &Path) -> ExitCode {
     let place = Place::at(folder);
-    let mut watch = match begin(&place) {
-        Ok(watch) => watch,
+    let born = match begin(&place) {
+        Ok(born) => born,
         Err(error) => {
             // A folder that another shim works in is not ours to write to.
             if error.kind() != io::ErrorKind::WouldBlock {
                 drop(place.write_status(&Status::NotStarted { why: error.to_string() }));
             }
+            say(&error.to_string().replace('\n', " "));
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut watch = match born.look_after(&place) {
+        Ok(watch) => watch,
+        Err(error) => {
+            // The agent has begun, so nothing is told of its end here: with this process its first one
+            // dies, and whoever adopts the folder ends and proves the rest.
             say(&error.to_string().replace('\n', " "));
             return ExitCode::FAILURE;
         }
@@ -70,8 +82,21 @@ fn say(line: &str) {
     drop(writeln!(io::stdout(), "{line}"));
 }
 
-/// Starts the agent. The file is the lock on the folder, for as long as it is open.
-fn begin(place: &Place) -> io::Result<(Watch, File)> {
+/// An agent that has begun, and what is needed to look after it.
+struct Born {
+    spec: Spec,
+    launch: Launch,
+    tree: Tree,
+    ends: Ours,
+    doors: Doors,
+    spool: Writer,
+    signals: OwnedFd,
+    /// The lock on the folder, for as long as it is open.
+    lock: File,
+}
+
+/// Starts the agent. If this fails, nothing of it has begun.
+fn begin(place: &Place) -> io::Result<Born> {
     // Whatever came along is not ours to keep open.
     kernel::close_but(&[])?;
     // It fails for whoever leads a group already, and then there is nothing to leave.
@@ -95,12 +120,19 @@ fn begin(place: &Place) -> io::Result<(Watch, File)> {
         agent: None,
     };
     let (tree, ends) = Tree::start(&spec, place, &mut launch, &signals)?;
-    // Not before the birth: the users of a namespace are named through files that this would close.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let mut voice = Voice::new(&spec, spool, ends)?;
-    voice.note(crate::clock::boot_ms(), &Note::Started { agent: launch.agent });
-    place.write_status(&Status::Running)?;
-    Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, lock))
+    Ok(Born { spec, launch, tree, ends, doors, spool, signals, lock })
+}
+
+impl Born {
+    fn look_after(self, place: &Place) -> io::Result<(Watch, File)> {
+        let Self { spec, launch, tree, ends, doors, spool, signals, lock } = self;
+        // Not before the birth: the users of a namespace are named through files that this would close.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        let mut voice = Voice::new(&spec, spool, ends)?;
+        voice.note(crate::clock::boot_ms(), &Note::Started { agent: launch.agent });
+        place.write_status(&Status::Running)?;
+        Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, lock))
+    }
 }
 
 /// One shim works in a folder, ever.

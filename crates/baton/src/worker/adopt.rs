@@ -36,8 +36,8 @@ pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the open
 #[derive(Debug)]
 pub struct Left {
     pub attempt: AttemptId,
-    /// What it was started with; none if it never came so far.
-    pub card: Option<Card>,
+    /// What it was started with; none if it never came so far, and an error if nobody can tell.
+    pub card: io::Result<Option<Card>>,
     /// What became of its process.
     pub found: io::Result<Found>,
 }
@@ -88,10 +88,7 @@ pub async fn survey(attempts: &Path) -> io::Result<Vec<Left>> {
             let why = format!("{} holds more than {ATTEMPTS_MAX} attempts", attempts.display());
             return Err(io::Error::other(why));
         }
-        let card = Card::read(&folder).unwrap_or_else(|error| {
-            tracing::error!(%attempt, %error, "what it was started with cannot be read");
-            None
-        });
+        let card = Card::read(&folder);
         let found = shim::adopt(&Place::at(&folder)).await;
         left.push(Left { attempt, card, found });
     }

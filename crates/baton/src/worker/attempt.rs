@@ -17,7 +17,7 @@ use crate::adapters::{Follower, Program};
 use crate::clock::{awake_ms, boot_ms};
 use crate::protocol::Caps;
 use crate::shim::spool::Reader;
-use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
+use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
 use crate::worktree::{self, Taken};
 
 use super::card::Card;
@@ -74,6 +74,8 @@ pub struct Driver {
     /// What was last written because the program waits for it, until that is in the spool.
     owed: Option<Vec<u8>>,
     slept: u64,
+    /// Until when the agent may live, by the last renewal; what is launched begins with it.
+    fence: u64,
     over: bool,
 }
 
@@ -95,6 +97,7 @@ impl Driver {
         };
         let follower = card.program().follow(&card.turn(None));
         let place = Place::at(premises.attempt(attempt));
+        let fence = card.came_boot_ms.saturating_add(card.dispatch.lease_ms / 3 * 2);
         Self {
             premises,
             link,
@@ -112,6 +115,7 @@ impl Driver {
             prompted: false,
             owed: None,
             slept: slept(),
+            fence,
             over: false,
         }
     }
@@ -167,24 +171,28 @@ impl Driver {
             return;
         }
         self.started = true;
-        match shim::launch(&self.place, &spec).await {
-            Ok(handle) => self.attach(handle).await,
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let found = shim::adopt(&self.place).await;
-                self.take(found).await;
-            }
-            Err(error) => {
+        // Leases are renewed while an attempt is prepared, too.
+        let spec = Spec { fence_boot_ms: self.fence, ..spec };
+        let Err(error) = self.launch(&spec).await else { return };
+        // Whatever went wrong, the agent may have begun by then: only its folder tells.
+        match shim::adopt(&self.place).await {
+            Ok(Found::Over(Status::NotStarted { .. })) => {
                 self.started = false;
                 let why = format!("its process cannot be started: {error}");
                 self.feed(Input::Refused(lost("launch_failed", &why)), now()).await;
             }
+            found => self.take(found).await,
         }
     }
 
+    async fn launch(&mut self, spec: &Spec) -> io::Result<()> {
+        let handle = shim::launch(&self.place, spec).await?;
+        self.attach(handle).await;
+        Ok(())
+    }
+
     fn prepare(&self) -> JoinHandle<Result<Furnished, Error>> {
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        let lease = self.card.dispatch.lease_ms;
-        let fence = self.card.came_boot_ms.saturating_add(lease / 3 * 2);
+        let (premises, card, fence) = (Arc::clone(&self.premises), self.card.clone(), self.fence);
         spawn_blocking(move || premises.furnish(card, fence))
     }
 
@@ -214,7 +222,11 @@ impl Driver {
     /// Somebody looked what became of the shim.
     async fn take(&mut self, found: io::Result<Found>) {
         match found {
-            Ok(Found::Alive(handle)) => self.attach(handle).await,
+            Ok(Found::Alive(handle)) => {
+                self.attach(handle).await;
+                // The oldest of a long spool is gone, and with it the note of the beginning.
+                self.feed(Input::Launched, now()).await;
+            }
             Ok(Found::Over(status)) => {
                 self.catch_up().await;
                 self.end(&status).await;
@@ -329,7 +341,10 @@ impl Driver {
     async fn hear(&mut self, word: Word) {
         let input = match word {
             Word::Said(said) => Input::Said(said),
-            Word::Renewed { lease_ms } => Input::Renewed { lease_ms },
+            Word::Renewed { lease_ms } => {
+                self.fence = now().0.saturating_add(lease_ms / 3 * 2);
+                Input::Renewed { lease_ms }
+            }
             Word::Cut => Input::Cut,
             Word::Drain => Input::Drain,
         };

@@ -211,7 +211,7 @@ impl Course {
                 self.clocks.arm(Deadline::ProcessStart, at);
             }
             Input::Refused(broken) => self.refused(broken, at),
-            Input::Launched if self.place != Place::Gone => self.launched(at),
+            Input::Launched if self.place == Place::Starting => self.launched(at),
             Input::PromptWritten if self.latch.is_none() => self.prompt_written(at),
             Input::Seen(seen) => self.seen(seen, at),
             Input::Deaf if self.latch.is_none() => {

@@ -71,11 +71,20 @@ impl Premises {
         let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
         for generation in 1..=GENERATIONS_MAX {
             let key = Key { tenant: tenant.clone(), task, generation };
-            let there = house.worktree(&key).ok();
+            let there = match house.worktree(&key) {
+                Ok(there) => Some(there),
+                Err(Error::NoWorktree(_)) => None,
+                Err(error) => return Err(error),
+            };
             if there.as_ref().is_some_and(|one| matches!(one.state(), State::Quarantined { .. })) {
                 continue;
             }
-            let from = house.last_snapshot(&tenant, task, None).ok();
+            let from = match house.last_snapshot(&tenant, task, None) {
+                Ok(last) => Some(last),
+                Err(Error::NoSnapshot(_)) => None,
+                // Beginning from nothing would lose what nobody could read just now.
+                Err(error) => return Err(error),
+            };
             let plan = Plan {
                 key,
                 project: &dispatch.project,
