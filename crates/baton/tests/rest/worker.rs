@@ -114,10 +114,11 @@ impl Scripted {
         self.say(frame).await;
         let mut before = vec![];
         loop {
-            match self.hear().await.expect("it is answered") {
-                Down::Ack(ack) if (ack.attempt, ack.seq) == (attempt, seq) => return before,
-                other => before.push(other),
+            let down = self.hear().await.expect("it is answered");
+            if matches!(&down, Down::Ack(ack) if (ack.attempt, ack.seq) == (attempt, seq)) {
+                return before;
             }
+            before.push(down);
         }
     }
 
@@ -125,11 +126,11 @@ impl Scripted {
     async fn dispatched(&mut self) -> Dispatch {
         self.say(Credit { n: 1 }).await;
         loop {
-            match self.hear().await.expect("it is handed something") {
-                Down::Dispatch(run) => return *run,
-                Down::Ack(_) => {}
-                other => panic!("no run: {other:?}"),
+            let down = self.hear().await.expect("it is handed something");
+            if let Down::Dispatch(run) = down {
+                return *run;
             }
+            assert!(matches!(down, Down::Ack(_)), "no run: {down:?}");
         }
     }
 

@@ -214,10 +214,13 @@ async fn a_heartbeat_renews_all_that_it_names_and_fences_the_rest() {
     worker.say(Heartbeat { attempts: vec![run.attempt, never] }).await;
     let (mut renewed, mut fenced) = (vec![], vec![]);
     while renewed.is_empty() {
-        match worker.hear().await.expect("it is answered") {
-            Down::Renewed(frame) => renewed = frame.leases,
-            Down::Fenced(frame) => fenced.push(frame.attempt),
-            other => panic!("{other:?}"),
+        let down = worker.hear().await.expect("it is answered");
+        if let Down::Renewed(frame) = &down {
+            renewed.clone_from(&frame.leases);
+        } else if let Down::Fenced(frame) = &down {
+            fenced.push(frame.attempt);
+        } else {
+            panic!("{down:?}");
         }
     }
     assert_eq!((renewed[0].attempt, renewed[0].lease_ms), (run.attempt, 300_000));
@@ -318,7 +321,7 @@ async fn credits_bound_what_is_handed_over() {
     let first = worker.dispatched().await;
     let second = worker.dispatched().await;
     assert_ne!(first.attempt, second.attempt);
-    until(|| world.engine.waiters().len() == 0).await;
+    until(|| world.engine.waiters().is_empty()).await;
     worker.told(seen(first.attempt, 1, Phase::Accepted)).await;
     let queued = world.shown("runs?state=queued").await;
     assert_eq!(queued["items"].as_array().map_or(0, Vec::len), 1, "{queued}");
@@ -351,11 +354,12 @@ async fn the_next_attempt_is_handed_the_conversation_and_the_cap_that_was_reache
     worker.told(stopped(run.attempt, 5)).await;
     let again = loop {
         worker.say(Credit { n: 1 }).await;
-        match worker.hear().await.expect("it is handed the run again") {
-            Down::Dispatch(run) => break *run,
-            Down::Cancel(_) | Down::Stands(_) | Down::Ack(_) => {}
-            other => panic!("{other:?}"),
+        let down = worker.hear().await.expect("it is handed the run again");
+        if let Down::Dispatch(run) = down {
+            break *run;
         }
+        let expected = matches!(down, Down::Cancel(_) | Down::Stands(_) | Down::Ack(_));
+        assert!(expected, "{down:?}");
     };
     assert_eq!(again.session.map(|session| session.line()), Some(conversation.line()));
     let text = &again.packet.0.text;
