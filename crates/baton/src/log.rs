@@ -2,7 +2,10 @@
 //! secrets: spans and events name tenants, tasks, aims and outcomes. Should one say more than it
 //! meant to, whatever is a secret is masked all the same.
 
+use std::fs;
 use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use tracing_subscriber::EnvFilter;
@@ -13,6 +16,15 @@ use crate::redaction::Redactor;
 
 /// What keeps secrets out of the log. The log is of the whole process, and so is this.
 static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> = LazyLock::new(RwLock::default);
+
+/// Bytes of a log that `up` keeps; then it is put aside, once, and begun anew.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// How much is written before its length is looked at.
+const LOOK_AFTER_BYTES: u64 = 256 << 10;
+/// What was written since then.
+static SINCE_LOOKED: AtomicU64 = AtomicU64::new(0);
+/// The folder of logs that are bounded; what somebody else sends elsewhere is theirs.
+const FOLDER: &str = "log";
 
 /// What is said if nothing else is asked for.
 const FILTER: &str = "info";
@@ -67,12 +79,32 @@ impl io::Write for Masked {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let redactor = Arc::clone(&REDACTOR.read().unwrap_or_else(PoisonError::into_inner));
         io::stderr().write_all(&redactor.bytes(event))?;
+        let bytes = u64::try_from(event.len()).unwrap_or(u64::MAX);
+        let since = SINCE_LOOKED.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if since >= LOOK_AFTER_BYTES {
+            SINCE_LOOKED.store(0, Ordering::Relaxed);
+            // A log that cannot be bounded is better than none.
+            drop(turn_over());
+        }
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+/// Puts the log aside if it has become too long and is one of ours: a file `log/NAME.log` in the data folder.
+fn turn_over() -> io::Result<()> {
+    let path = fs::read_link("/proc/self/fd/2")?;
+    let ours = path.extension().is_some_and(|end| end == "log")
+        && path.parent().and_then(Path::file_name).is_some_and(|folder| folder == FOLDER);
+    if !ours || fs::metadata(&path)?.len() < LOG_BYTES_MAX {
+        return Ok(());
+    }
+    fs::copy(&path, path.with_extension("log.1"))?;
+    // It is written at its end, wherever that is.
+    fs::OpenOptions::new().write(true).open(&path)?.set_len(0)
 }
 
 /// Sends spans and events to stderr from now on.

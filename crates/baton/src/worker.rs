@@ -178,13 +178,19 @@ struct Live {
 impl<T: FnMut(Sign) + Send> Worker<T> {
     /// Hears and does until it is told to end.
     async fn attend(&mut self, mut news: mpsc::Receiver<News>, mut orders: mpsc::Receiver<Order>) {
-        let mut beat = pin!(sleep(self.pace()));
+        let mut pace = self.pace();
+        let mut beat = pin!(sleep(pace));
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks_left = REPORTING_LOOKS_MAX;
         while !(self.draining && self.drivers.is_empty())
             || (!self.settling.is_empty() && looks_left > 0)
         {
+            // Somebody with a shorter lease has come, or the last one of them has gone.
+            if self.pace() != pace {
+                pace = self.pace();
+                beat.set(sleep(pace));
+            }
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(Order::Drain) => self.draining = true,
@@ -205,7 +211,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 Some(ended) = self.drivers.join_next_with_id() => self.ended(ended).await,
                 () = &mut beat => {
                     self.beat();
-                    beat.set(sleep(self.pace()));
+                    beat.set(sleep(pace));
                 }
                 _ = look.tick() => {
                     let idle = self.draining && self.drivers.is_empty();

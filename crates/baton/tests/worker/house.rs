@@ -155,7 +155,18 @@ impl House {
 
     /// Starts a worker with a data folder of its own, which has nothing but a URL and a key.
     pub fn work_elsewhere(&mut self) -> PathBuf {
-        let made = self.types(&["key", "create", "far", "--kind", "worker", "--scopes", "worker"]);
+        let made = self.types(&[
+            "key",
+            "create",
+            "--name",
+            "far",
+            "--principal",
+            "far",
+            "--kind",
+            "worker",
+            "--scopes",
+            "worker",
+        ]);
         let (key, other) = (self.path("far.key"), self.path("other"));
         fs::write(&key, made["key"].as_str().expect("it is shown once")).expect("there is room");
         rustix::fs::chmod(&key, Mode::RUSR | Mode::WUSR).expect("it is ours");

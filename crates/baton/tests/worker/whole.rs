@@ -147,10 +147,8 @@ fn a_git_project_is_worked_on_in_a_worktree_and_its_work_is_kept() {
     house.work_on(&[]);
     assert_eq!(house.waits(), 0, "{}", house.logs());
     let trees = house.types(&["worktree", "list"]);
-    let folder =
-        trees["items"][0]["folder"].as_str().unwrap_or_else(|| panic!("{trees}")).to_owned();
-    let tree = std::path::Path::new(&folder);
-    let tree = if tree.ends_with("tree") { tree.to_owned() } else { tree.join("tree") };
+    let tree = trees["worktrees"][0]["path"].as_str().unwrap_or_else(|| panic!("{trees}"));
+    let tree = std::path::Path::new(tree);
     assert_eq!(text_of(&tree.join("a.txt")), "one\ntwo\n");
     assert_eq!(text_of(&tree.join("README")), "hello\n");
     assert!(!root.join("a.txt").exists(), "the project's own folder is as it was");
