@@ -44,10 +44,11 @@ async fn dispatched(link: &Link, inbox: &mut Receiver<News>) -> Dispatch {
     let welcome = news(inbox).await;
     assert!(matches!(welcome, News::Welcome(_)), "{welcome:?}");
     link.credit(1);
-    match news(inbox).await {
-        News::Said(Down::Dispatch(run)) => *run,
-        other => panic!("no run: {other:?}"),
+    let told = news(inbox).await;
+    if let News::Said(Down::Dispatch(run)) = told {
+        return *run;
     }
+    panic!("no run: {told:?}")
 }
 
 fn seen(attempt: AttemptId, phase: Phase) -> Up {
