@@ -243,6 +243,12 @@ impl Handle {
         &self.launch
     }
 
+    /// The processor time that the tree has used so far.
+    #[must_use]
+    pub fn spent_ms(&self) -> u64 {
+        processes::spent_below_ms(self.launch.shim)
+    }
+
     /// What happens, in order; it ends when the shim does, or when the connection is lost: then adopt again.
     pub fn changes(&mut self) -> &mut mpsc::Receiver<Change> {
         &mut self.changes

@@ -21,7 +21,7 @@ use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
 use crate::worktree::{self, Taken};
 
 use super::card::Card;
-use super::course::{At, Broken, Course, Input, Terms, Told};
+use super::course::{At, BUSY_EVERY_MS, Broken, Course, Input, Terms, Told};
 use super::ground::Ground;
 use super::link::Link;
 use super::prepare::{Error, Furnished, Premises};
@@ -76,6 +76,8 @@ pub struct Driver {
     slept: u64,
     /// Until when the agent may live, by the last renewal; what is launched begins with it.
     fence: u64,
+    /// When it was last looked what its processes use.
+    looked: At,
     over: bool,
 }
 
@@ -116,6 +118,7 @@ impl Driver {
             owed: None,
             slept: slept(),
             fence,
+            looked: now(),
             over: false,
         }
     }
@@ -198,8 +201,21 @@ impl Driver {
 
     /// How long until the course wants to be asked.
     fn due(&self) -> Duration {
-        let due = self.course.due();
+        let look = self.handle.as_ref().map(|_| self.looked.plus(BUSY_EVERY_MS));
+        let due = [self.course.due(), look].into_iter().flatten().min();
         due.map_or(Duration::MAX, |due| Duration::from_millis(due.since(now())))
+    }
+
+    /// Looks now and then what its processes use: one that computes is not hung, however silent it is.
+    async fn look(&mut self) {
+        let at = now();
+        if let Some(handle) = &self.handle
+            && at.since(self.looked) >= BUSY_EVERY_MS
+        {
+            self.looked = at;
+            let cpu_ms = handle.spent_ms();
+            self.feed(Input::Busy { cpu_ms }, at).await;
+        }
     }
 
     /// Feeds what the worker before knew, and then what became of it.
@@ -302,6 +318,7 @@ impl Driver {
             },
             () = sleep(due) => {
                 self.catch_up().await;
+                self.look().await;
                 self.feed(Input::Tick, now()).await;
             }
         }
@@ -369,7 +386,8 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         consent: card.consent.into(),
         snapshot_every_ms: u64::try_from(snapshot_every).unwrap_or(u64::MAX),
         purpose: dispatch.purpose,
-        account: dispatch.account.clone().or_else(|| card.account.clone()),
+        // Whoever meets a limit meets that of its own account.
+        account: card.account.clone().or_else(|| dispatch.account.clone()),
         program: goes_on(card.program()).then(|| card.program().word()),
         conversation: dispatch.session.clone().filter(|_| card.talk.resumed),
         read: std::collections::BTreeSet::new(),

@@ -226,9 +226,13 @@ impl Outbox {
         let seq = self.last_seq + 1;
         let frame = frame.numbered(seq);
         let text = write(&frame).map_err(io::Error::other)?;
-        self.append(&Line::Told { seq, text: text.clone() }, ends)?;
+        self.append(&Line::Told { seq, text: text.clone() })?;
+        // From here on the number is used up, whether the disk has it or not.
         self.last_seq = seq;
         self.take_in(seq, text, &frame);
+        if ends {
+            self.file.sync_data()?;
+        }
         Ok(seq)
     }
 
@@ -243,7 +247,7 @@ impl Outbox {
         if seq <= self.acked && self.waiting.front().is_none_or(|first| first.seq > seq) {
             return Ok(());
         }
-        self.append(&Line::Acked { seq }, false)?;
+        self.append(&Line::Acked { seq })?;
         self.acked = self.acked.max(seq);
         self.waiting.retain(|it| it.seq > seq);
         if self.waiting.is_empty() && self.bytes > WORN_BYTES {
@@ -258,12 +262,12 @@ impl Outbox {
         if !self.waiting.iter().any(|it| it.seq == seq) {
             return Ok(());
         }
-        self.append(&Line::Settled { seq }, false)?;
+        self.append(&Line::Settled { seq })?;
         self.waiting.retain(|it| it.seq != seq);
         Ok(())
     }
 
-    fn append(&mut self, line: &Line, durable: bool) -> io::Result<()> {
+    fn append(&mut self, line: &Line) -> io::Result<()> {
         let bytes = line_of(line)?;
         if let Err(error) = self.file.write_all(&bytes) {
             // Half of a line must not be the beginning of the next one.
@@ -272,7 +276,7 @@ impl Outbox {
             return Err(error);
         }
         self.bytes += bytes.len() as u64;
-        if durable { self.file.sync_data() } else { Ok(()) }
+        Ok(())
     }
 
     /// Writes a file whose only line opens it, whole or not at all.

@@ -133,8 +133,10 @@ impl Premises {
     pub fn card(&self, whose: &Whose, dispatch: Dispatch, place: u16) -> Result<Card, Error> {
         let needs = dispatch.needs.clone().unwrap_or_default();
         let words = || needs.iter().map(|need| need.as_str()).collect::<Vec<_>>().join(", ");
-        let (name, agent) =
-            self.settings.agent_for(&needs).ok_or_else(|| Error::NoAgent(words()))?;
+        let (name, agent) = self
+            .settings
+            .agent_for(&needs, dispatch.account.as_ref())
+            .ok_or_else(|| Error::NoAgent(words()))?;
         let of_task = self.of_task(whose, dispatch.attempt.task);
         let home = of_task.join("home");
         let talk = Talk::choose(&dispatch, &home, agent.program, self.chance.as_ref());

@@ -192,17 +192,25 @@ impl Settings {
         accounts
     }
 
-    /// The agent for a task that needs these: the one that it names, or the usual one.
+    /// The agent for a task that needs these: the one that it names, or one of the account that it was
+    /// claimed under, or the usual one.
     #[must_use]
-    pub fn agent_for(&self, needs: &BTreeSet<Capability>) -> Option<(&str, &Agent)> {
+    pub fn agent_for(
+        &self,
+        needs: &BTreeSet<Capability>,
+        account: Option<&Account>,
+    ) -> Option<(&str, &Agent)> {
         let named = |need: &Capability| need.as_str().strip_prefix(AGENT_PREFIX).map(str::to_owned);
         if let Some(name) = needs.iter().find_map(named) {
             return self.agents.get_key_value(&name).map(|(name, agent)| (name.as_str(), agent));
         }
         let able = |agent: &&Agent| needs.iter().all(|need| agent.capabilities.contains(need));
         let usual = self.usual().filter(|(_, agent)| able(agent));
-        let others = || self.agents.iter().find(|(_, agent)| able(agent));
-        usual.or_else(|| others().map(|(name, agent)| (name.as_str(), agent)))
+        let others = self.agents.iter().map(|(name, agent)| (name.as_str(), agent));
+        let mut able = usual.into_iter().chain(others.filter(|(_, agent)| able(agent)));
+        let of_account =
+            |one: &(&str, &Agent)| account.is_some() && one.1.account.as_ref() == account;
+        able.clone().find(of_account).or_else(|| able.next())
     }
 
     fn usual(&self) -> Option<(&str, &Agent)> {

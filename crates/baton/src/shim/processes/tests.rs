@@ -1,8 +1,9 @@
+use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, getpid, getppid};
 
-use super::{boot_id, by_pid, children, descends, namespace};
+use super::{TICK_MS, boot_id, by_pid, children, descends, namespace, spent_below_ms};
 
 #[test]
 fn a_process_is_known_by_its_number_and_its_start() {
@@ -33,5 +34,24 @@ fn whoever_comes_from_somebody_descends_from_them_and_nobody_else() {
     }
     drop(child.stdin.take());
     child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+}
+
+#[test]
+fn what_was_computed_below_a_process_counts_also_after_its_end() {
+    let busy = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read line";
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", busy])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+    let root = by_pid(pid).expect("it is there");
+    let mut said = [0; 5];
+    let output = child.stdout.as_mut().expect("it has one");
+    output.read_exact(&mut said).expect("it says so when it is done");
+    assert!(spent_below_ms(root) >= TICK_MS, "its child has computed");
+    drop(child.stdin.take());
     child.wait().expect("it is ours");
 }

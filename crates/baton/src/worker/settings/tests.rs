@@ -26,7 +26,7 @@ fn everything_has_a_default() {
     assert_eq!(settings.slots, 4);
     assert_eq!(settings.memory_floor, 512 << 20);
     assert_eq!(settings.snapshot_every, Duration::from_secs(60));
-    let (name, agent) = settings.agent_for(&BTreeSet::new()).expect("there is one");
+    let (name, agent) = settings.agent_for(&BTreeSet::new(), None).expect("there is one");
     assert_eq!((name, agent.program), ("demo", Program::Script));
     assert_eq!(agent.command, ["/opt/baton"]);
     assert_eq!(agent.consent, Consent::Edits);
@@ -59,11 +59,14 @@ fn a_task_names_its_agent_by_a_capability() {
     let needs = |words: &[&str]| -> BTreeSet<Capability> {
         words.iter().map(|word| Capability::new(word).expect("a name")).collect()
     };
-    let agent = |words: &[&str]| settings.agent_for(&needs(words)).map(|(name, _)| name);
+    let agent = |words: &[&str]| settings.agent_for(&needs(words), None).map(|(name, _)| name);
     assert_eq!(agent(&[]), Some("a"));
     assert_eq!(agent(&["agent:b"]), Some("b"));
     assert_eq!(agent(&["web"]), Some("b"));
     assert_eq!(agent(&["agent:c"]), None);
+    let team = settings.accounts().first().cloned();
+    let of_team = settings.agent_for(&needs(&[]), team.as_ref()).map(|(name, _)| name);
+    assert_eq!(of_team, Some("b"), "what was claimed under an account is worked on with it");
     assert_eq!(settings.capabilities(), needs(&["agent:a", "agent:b", "rust", "web"]));
     assert_eq!(settings.accounts().len(), 1);
 }
@@ -84,7 +87,7 @@ fn without_a_file_the_first_program_on_path_is_the_agent() {
     let variables = [("HOME".to_owned(), home.display().to_string())].into();
     let found = Found { programs: vec![folder.path().join("bin")], variables, ..found() };
     let settings = Settings::read(folder.path(), &found).expect("it is good");
-    let (name, agent) = settings.agent_for(&BTreeSet::new()).expect("there is one");
+    let (name, agent) = settings.agent_for(&BTreeSet::new(), None).expect("there is one");
     assert_eq!((name, agent.program), ("codex", Program::Codex));
     assert_eq!(agent.files[".codex/auth.json"], home.join(".codex/auth.json"));
 }
