@@ -152,10 +152,20 @@ fn what_was_answered_survives_kill_9_and_nothing_happens_twice() {
         let seed = arguments[1].parse().expect("a number");
         return write(Path::new(&arguments[0]), seed, callers.collect());
     }
+    outlive_kills(9);
+}
+
+/// A second history, beside the first one where there is a processor for it.
+#[test]
+fn what_was_answered_survives_kill_9_in_another_history() {
+    outlive_kills(10);
+}
+
+fn outlive_kills(seed: u64) {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("store");
-    let kills = if rounds(1) > 1 { 10_000 } else { 200 };
-    let (mut witness, mut chance) = (Witness::new(), Chance::new(9));
+    let kills = if rounds(1) > 1 { 5_000 } else { 100 };
+    let (mut witness, mut chance) = (Witness::new(), Chance::new(seed));
     for round in 1..=kills {
         let end = live_and_die(&folder, round, &witness, &mut chance);
         let answered = witness.hear(&end.lines);
