@@ -145,7 +145,8 @@ impl Relay {
             }
             (Kind::Person | Kind::Agent | Kind::Bot | Kind::System, _) => {
                 let detail = "only the key of a worker lets a worker in";
-                let next = "baton key create --name NAME --kind worker --scopes worker";
+                let next =
+                    "baton key create --name NAME --principal NAME --kind worker --scopes worker";
                 return Err(Problem::new("not_for_you", detail).next(next));
             }
         }

@@ -29,7 +29,7 @@ pub(super) fn command() -> Command {
         .after_help(
             "Which agents there are says worker.toml in the data folder; without it, the first of claude, codex, \
              gemini and opencode that is on PATH. Elsewhere: --url URL --key-file FILE, with a key from `baton \
-             key create --name NAME --kind worker --scopes worker`.\n\
+             key create --name NAME --principal NAME --kind worker --scopes worker`.\n\
              Ctrl-C ends it with its last agent, a second one stops the agents first. SIGTERM ends it at once: \
              agents live on for a while, and the next worker of this data folder takes them over.",
         )

@@ -113,6 +113,11 @@ impl Post {
         self.credits.send_modify(|credits| *credits = credits.saturating_add(n).min(self.slots));
     }
 
+    /// Whether the worker has the token of an attempt. Others may have keys of the same principal.
+    pub(super) fn has_token(&self, attempt: AttemptId) -> bool {
+        self.lock().get(&attempt).is_some_and(|mine| mine.pass.is_some())
+    }
+
     /// What proves that the worker speaks for an attempt: its token, if it ever showed it here.
     pub(super) fn proof(&self, attempt: AttemptId) -> Proof {
         match self.lock().get(&attempt).and_then(|mine| mine.pass.clone()) {

@@ -46,6 +46,12 @@ impl Post {
             let about = Some(About { frame, attempt: Some(attempt), seq: Some(seq) });
             self.say(Trouble { about, ..trouble }).map_err(|_| too_slow())
         };
+        // Without its token nobody tells how an attempt ends, or that its agent is dead.
+        if !self.has_token(attempt) {
+            tracing::warn!(%attempt, seq, frame = up.word(), "a frame of an attempt without its token");
+            self.ack(attempt, seq)?;
+            return self.say(Fenced { attempt, code: lost() }).map_err(|_| too_slow());
+        }
         let proof = self.proof(attempt);
         let mut commands = vec![Command::Supervisor(proof.clone(), Supervisor::Heard { seq })];
         match self.commands(&up, &proof).await {

@@ -99,8 +99,9 @@ fn clear(path: &Path) -> Result<(), Error> {
 pub fn peer(socket: &UnixStream) -> Peer {
     match socket.peer_cred() {
         Ok(there) if there.uid() == geteuid().as_raw() => match there.pid() {
-            Some(pid) if pid > 0 && is_inside(pid) => Peer::Inside,
-            Some(_) | None => Peer::Owner,
+            // Whoever has no number here comes from another room of processes, where nobody can look.
+            Some(pid) if pid > 0 && !is_inside(pid) => Peer::Owner,
+            Some(_) | None => Peer::Inside,
         },
         Ok(_) | Err(_) => Peer::Stranger,
     }

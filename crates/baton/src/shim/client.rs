@@ -36,6 +36,8 @@ const BURIAL: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 const DESERTED_MAX: Duration = Duration::from_secs(10);
 /// How often a group is asked whether it is empty.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a shim is asked that neither answers nor has let go of its folder: for a second.
+const DYING_LOOKS_MAX: u32 = 50;
 /// Bytes of the first line of a shim.
 const FIRST_LINE_BYTES_MAX: u64 = 16 << 10;
 /// Requests on their way to a shim.
@@ -127,10 +129,16 @@ pub async fn adopt(place: &Place) -> io::Result<Found> {
     if let Some(status) = ended(place)? {
         return Ok(Found::Over(status));
     }
-    match connect(place, &launch.nonce).await {
-        Ok(handle) => return Ok(Found::Alive(handle)),
-        Err(error) if !place.is_left() => return Err(error),
-        Err(_) => {}
+    for look in 0.. {
+        match connect(place, &launch.nonce).await {
+            Ok(handle) => return Ok(Found::Alive(handle)),
+            Err(_) if place.is_left() => break,
+            // A process that is killed lets go of one thing after another.
+            Err(error) if look < DYING_LOOKS_MAX && error.kind() != io::ErrorKind::TimedOut => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => return Err(error),
+        }
     }
     // It may have come to its end while we asked.
     if let Some(status) = ended(place)? {

@@ -167,7 +167,11 @@ impl Outboxes {
     pub fn forget(&mut self, attempt: AttemptId) -> io::Result<bool> {
         match self.boxes.get(&attempt) {
             Some(of) if !of.waiting.is_empty() => return Ok(false),
-            Some(of) => fs::remove_file(of.folder.join(FILE))?,
+            Some(of) => match fs::remove_file(of.folder.join(FILE)) {
+                // Somebody cleared it away: it is forgotten all the same.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            },
             None => return Ok(true),
         }
         self.boxes.remove(&attempt);

@@ -232,7 +232,22 @@ pub(super) fn want_pools(
         for kept in ledger.tasks.values() {
             name_pools(&kept.flow, &mut names);
         }
-        for group in groups.iter().filter(|group| group.tenant == *tenant) {
+        let claims = || groups.iter().filter(|group| group.tenant == *tenant);
+        if claims().next().is_some() {
+            // Whoever takes what comes next may meet any task, and its own pools are in no lane. There are
+            // few of them, and here all pools are locked in one order.
+            let of_a_task = |name: &&PoolName| match name {
+                PoolName::Tree(_) | PoolName::Budget(_) => true,
+                PoolName::Scheduler
+                | PoolName::Project(_)
+                | PoolName::Stage(..)
+                | PoolName::Holder(_)
+                | PoolName::Key(..)
+                | PoolName::Account(_) => false,
+            };
+            names.extend(ledger.set.iter().filter(of_a_task).cloned());
+        }
+        for group in claims() {
             let claimants = group.steps.iter().filter_map(|at| steps[*at].claimants().next());
             for claimant in claimants {
                 names.extend(

@@ -105,6 +105,7 @@ macro_rules! conformance {
                     a_limit_set_later_counts_what_is_taken_already
                     a_pause_set_later_counts_what_is_taken_already
                     a_changed_limit_never_leaks_a_slot
+                    what_stops_one_task_alone_stops_whoever_takes_the_next
                     money_that_was_spent_stays_spent
                     money_that_nobody_has_stops_its_spender_and_every_claim
                     a_limit_that_is_so_already_leaves_no_entry

@@ -51,6 +51,18 @@ pub async fn a_pause_set_later_counts_what_is_taken_already(world: &World) {
     assert_eq!(world.pool(&coding()).await.map(|pool| pool.used), Some(0));
 }
 
+pub async fn what_stops_one_task_alone_stops_whoever_takes_the_next(world: &World) {
+    let (paused, poor, free) = (world.queued().await, world.queued().await, world.queued().await);
+    let shut = Some(shut(world.now(), None));
+    world.record(RecordCommand::ShutPool { pool: PoolName::Tree(paused), shut }).await;
+    world.limit(PoolName::Budget(poor), 0).await;
+    assert_eq!(world.claim(&solo("bob")).await.map(|grip| grip.task), Ok(free));
+    assert_eq!(world.claim(&solo("bob")).await, Err(Refusal::NothingClaimable));
+    let open = RecordCommand::ShutPool { pool: PoolName::Tree(paused), shut: None };
+    world.record(open).await;
+    assert_eq!(world.claim(&solo("bob")).await.map(|grip| grip.task), Ok(paused));
+}
+
 pub async fn a_changed_limit_never_leaks_a_slot(world: &World) {
     world.limit(coding(), 2).await;
     for _ in 0..4 {
