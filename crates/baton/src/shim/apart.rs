@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
 };
@@ -91,15 +93,46 @@ pub(super) fn furnish(spec: &Spec, folder: &Path) -> Room {
         });
     }
     let session = PathBuf::from(format!("/run/user/{}", geteuid().as_raw()));
-    let own = [spec.cwd.as_path(), spec.home.as_path()];
     let wanted = DOORS.iter().map(PathBuf::from).chain([session, folder.to_owned()]);
     for path in wanted.chain(spec.hidden.iter().cloned()) {
-        let holds_own = own.iter().any(|own| own.starts_with(&path));
-        if !holds_own && hide(&path).is_ok() {
+        let windows = windows(spec, &path);
+        let done = if windows.is_empty() { hide(&path) } else { veil(&path, &windows) };
+        if done.is_ok() {
             room.hidden.push(path);
         }
     }
     room
+}
+
+/// What is seen of a folder that is hidden.
+struct Window<'a> {
+    path: &'a Path,
+    is_own: bool,
+}
+
+/// What of a folder the agent is to see all the same: its own places, and what it may read.
+fn windows<'a>(spec: &'a Spec, hidden: &Path) -> Vec<Window<'a>> {
+    let own = [&spec.cwd, &spec.home].into_iter().map(|path| Window { path, is_own: true });
+    let shown = spec.shown.iter().map(|path| Window { path, is_own: false });
+    own.chain(shown).filter(|window| window.path.starts_with(hidden)).collect()
+}
+
+/// Lays an empty folder over another one, in which nothing is but the windows. What comes to be in the
+/// folder later is not seen either.
+fn veil(path: &Path, windows: &[Window<'_>]) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let open = |window: &Window<'_>| Ok(rustix::fs::open(window.path, flags, Mode::empty())?);
+    let behind = windows.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    mount("none", path, "tmpfs", QUIET, Some(c"size=64k,mode=0555"))?;
+    for (window, behind) in windows.iter().zip(&behind) {
+        fs::create_dir_all(window.path)?;
+        mount_bind(format!("/proc/self/fd/{}", behind.as_raw_fd()), window.path)?;
+        if !window.is_own {
+            let read = QUIET | MountFlags::BIND | MountFlags::RDONLY;
+            mount_remount(window.path, read, "")?;
+        }
+    }
+    Ok(mount_remount(path, QUIET | MountFlags::RDONLY, "")?)
 }
 
 /// Makes mounts private and lets /proc show the processes of this namespace: numbers mean something else in

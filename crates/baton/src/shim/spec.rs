@@ -65,10 +65,14 @@ pub struct Spec {
     pub spool_bytes_max: u64,
     #[serde(default)]
     pub isolation: Wanted,
-    /// What the agent is not to see, where mounts of its own are possible: Baton's data, for one. The
-    /// attempt's folder and the doors to other daemons are hidden without being named.
+    /// What the agent is not to see, where mounts of its own are possible: Baton's data, for one. Its own
+    /// folder and home may lie in there. The attempt's folder and the doors to other daemons are hidden
+    /// without being named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<PathBuf>,
+    /// What of that it may read all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<PathBuf>,
 }
 
 /// Bounds that the kernel keeps; none is the worker's own. Core dumps are always off.
@@ -169,7 +173,8 @@ impl Spec {
             ("spool_bytes_max", "must be at least 2 MiB", self.spool_bytes_max >= SPOOL_BYTES_MIN),
             ("hidden", "must have at most 64 paths", self.hidden.len() <= HIDDEN_MAX),
             ("hidden", "must be absolute, without ..", self.hidden.iter().all(|one| is_plain(one))),
-            ("hidden", "must not have the agent's own folder inside", !self.hides_its_own()),
+            ("shown", "must have at most 64 paths", self.shown.len() <= HIDDEN_MAX),
+            ("shown", "must be absolute, without ..", self.shown.iter().all(|one| is_plain(one))),
         ];
         match rules.into_iter().find(|(_, _, kept)| !kept) {
             None => Ok(()),
@@ -177,10 +182,6 @@ impl Spec {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, format!("spec: {field} {rule}")))
             }
         }
-    }
-
-    fn hides_its_own(&self) -> bool {
-        self.hidden.iter().any(|one| self.cwd.starts_with(one) || self.home.starts_with(one))
     }
 }
 

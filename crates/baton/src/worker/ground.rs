@@ -126,6 +126,14 @@ impl Premises {
 }
 
 impl Ground {
+    /// What its repository borrows from Baton's own.
+    ///
+    /// # Errors
+    /// If that is gone.
+    pub fn objects(&self) -> Result<PathBuf, Error> {
+        Ok(self.worktree.depot()?.objects())
+    }
+
     /// The folder.
     #[must_use]
     pub fn path(&self) -> PathBuf {

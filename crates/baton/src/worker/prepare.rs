@@ -30,11 +30,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const PACKET_BYTES_MAX: usize = 120 << 10;
 /// Where programs are looked for if the worker was not told.
 const PATH_USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
-/// What of the data folder an agent may see: where the server listens, and the worker's own part, in which
-/// its home and its folder are.
-const SEEN: [&str; 2] = ["run", "worker"];
-/// Paths of the data folder that are hidden at most; a shim takes a few more of its own.
-const HIDDEN_MAX: usize = 48;
 
 /// What every agent is told before its hand-off.
 const RULES: &str = "\
@@ -181,7 +176,7 @@ impl Premises {
         if ground.is_none() {
             make_folder(&card.folder).map_err(at(&card.folder))?;
         }
-        let spec = self.spec(&card, fence_boot_ms)?;
+        let spec = Spec { shown: self.shown(ground.as_ref())?, ..self.spec(&card, fence_boot_ms)? };
         let folder = self.attempt(card.dispatch.attempt);
         card.write(&folder).map_err(at(&folder))?;
         Ok(Furnished { card, spec, ground })
@@ -219,7 +214,8 @@ impl Premises {
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
-            hidden: self.hidden(),
+            hidden: vec![self.data.clone()],
+            shown: vec![],
         })
     }
 
@@ -287,15 +283,15 @@ impl Premises {
         Wanted { namespace, cgroup }
     }
 
-    /// What of the data folder no agent is to see.
-    fn hidden(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.data).into_iter().flatten().filter_map(Result::ok);
-        let secret = entries.filter(|entry| !SEEN.iter().any(|seen| entry.file_name() == *seen));
-        let mut hidden: Vec<_> = secret.map(|entry| entry.path()).collect();
-        hidden.sort();
-        hidden.truncate(HIDDEN_MAX);
-        hidden.push(self.attempts());
-        hidden
+    /// What of the data folder an agent may read besides its own places: where the server listens, and the
+    /// objects that its repository borrows.
+    fn shown(&self, ground: Option<&Ground>) -> Result<Vec<PathBuf>, Error> {
+        let door = match &self.address {
+            Address::Socket(path) => path.parent().map(Path::to_owned),
+            Address::Tcp { .. } => None,
+        };
+        let objects = ground.map(Ground::objects).transpose()?;
+        Ok(door.into_iter().chain(objects).collect())
     }
 }
 

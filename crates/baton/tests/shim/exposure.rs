@@ -101,6 +101,42 @@ async fn an_agent_in_a_namespace_sees_no_process_but_its_own_and_no_door_of_anot
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_hidden_folder_an_agent_sees_its_own_places_and_what_it_may_read() {
+    if !allowed(APART) {
+        return skipped("what can be seen from a namespace");
+    }
+    let stage = Stage::new();
+    let data = stage.path("data");
+    for name in ["run", "home", "work", "other"] {
+        fs::create_dir_all(data.join(name)).expect("there is room");
+    }
+    fs::write(data.join("pepper"), "a secret of Baton's").expect("there is room");
+    fs::write(data.join("run/door"), "a door").expect("there is room");
+    let mut spec = stage.spec("idle", APART);
+    spec.env.insert("DATA".into(), data.to_str().expect("a plain name").into());
+    (spec.cwd, spec.home) = (data.join("work"), data.join("home"));
+    (spec.hidden, spec.shown) = (vec![data.clone()], vec![data.join("run")]);
+    let script = r#"
+        ls "$DATA" | tr '\n' ' '
+        cat "$DATA/run/door"
+        echo changed > "$DATA/run/door" && echo writes what it may read
+        echo new > "$DATA/new" && echo writes beside
+        umount "$DATA/run" 2>/dev/null && echo opens the room
+        echo made > made
+        echo too > ../home/too"#;
+    spec.argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    let mut live = stage.launch(spec).await;
+    assert_eq!(live.proof().await.death, Death::PidNamespace);
+    if !live.handle.launch().isolation.own_proc {
+        return skipped("mounts of its own in a namespace");
+    }
+    assert_eq!(live.out(), "home run work a door");
+    let read = |name: &str| fs::read_to_string(data.join(name)).expect("it is there");
+    assert_eq!((read("work/made"), read("home/too")), ("made\n".into(), "too\n".into()));
+    assert_eq!(read("run/door"), "a door");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_of_the_same_user_reads_the_memory_or_the_environment_of_a_shim() {
     if geteuid().is_root() {
         skipped("reading a shim as the same user (root may read everything)");

@@ -114,6 +114,7 @@ impl Stage {
             spool_bytes_max: 64 << 20,
             isolation,
             hidden: vec![],
+            shown: vec![],
         }
     }
 

@@ -25,6 +25,7 @@ fn spec() -> Spec {
         spool_bytes_max: 256 << 20,
         isolation: Wanted::default(),
         hidden: vec![],
+        shown: vec![],
     }
 }
 
@@ -53,7 +54,7 @@ fn a_spec_that_breaks_a_rule_is_refused_by_the_name_of_its_field() {
     refused("proof_ms", |spec| spec.proof_ms = 0);
     refused("spool_bytes_max", |spec| spec.spool_bytes_max = 1);
     refused("hidden", |spec| spec.hidden = vec!["x".into()]);
-    refused("hidden", |spec| spec.hidden = vec!["/tmp".into()]);
+    refused("shown", |spec| spec.shown = vec!["../x".into()]);
 }
 
 #[test]
