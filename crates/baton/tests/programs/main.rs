@@ -27,7 +27,7 @@ fn script(program: Program) -> Vec<Turn> {
 }
 
 #[test]
-fn every_program_takes_a_turn_with_a_tool_and_ends_it() {
+fn smoke_every_program_takes_a_turn_with_a_tool_and_ends_it() {
     for program in DRIVEN {
         let model = Model::start(script(program)).expect("there is a port");
         let stage = Stage::new(program);
