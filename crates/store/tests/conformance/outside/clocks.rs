@@ -117,8 +117,8 @@ fn a_head_that_is_locked_late_is_judged_after_its_last_entry() {
         let (poor, rich) = (world.make(costly()).await, world.make(costly()).await);
         world.limit(PoolName::Budget(poor), 99).await;
         let other = open(&url, Some(clock.clone()), Arc::new(|_| {}), 9);
-        // After the first head was locked, and before the second is, the second is written to. The
-        // claim is tried twice, because it learns by the first that it needs the budget.
+        // After the first head was locked, and before the second is, the second is written to: the time
+        // is asked once for the batch, and once with each round of heads.
         let edit = move || {
             clock.advance(Millis::seconds(1));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -126,7 +126,7 @@ fn a_head_that_is_locked_late_is_judged_after_its_last_entry() {
             runtime.block_on(when(&other, rich, "another title"));
         };
         *trap.spring.lock().expect("nobody panics") = Some(Box::new(edit));
-        trap.left.store(4, Ordering::SeqCst);
+        trap.left.store(2, Ordering::SeqCst);
         let claimed = world.claim(&solo("bob")).await.expect("the second can be had");
         assert_eq!(claimed.task, rich);
         assert!(
