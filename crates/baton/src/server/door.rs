@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use baton_domain::Refusal;
 use baton_domain::ids::TenantId;
 
 use crate::identity::{self, Caller, Denied, Identity};
@@ -38,7 +37,7 @@ impl Session {
     }
 
     /// The agent of the attempt that this token is of. A token does not say whose it is, so every tenant is
-    /// asked; one that is nobody's gets the answer of one that is over.
+    /// asked. One that is nobody's opens nothing; one of an attempt that is over is told so where it is used.
     pub async fn agent(identity: &Arc<Identity>, token: &str) -> Result<Self, Problem> {
         let engine = identity.engine();
         let proves = |tenant: &TenantId| engine.keyring().verify(token, tenant).is_ok();
@@ -55,8 +54,12 @@ impl Session {
                 break;
             }
         }
-        let lost = || Problem::from(Refusal::LeaseLost).next("unset BATON_CLAIM_TOKEN");
-        let caller = identity.agent_of(found.ok_or_else(lost)?);
+        let nobody = || {
+            let detail = "the claim token is nobody's: send `Authorization: Bearer` with a key, or \
+                          the token of an attempt";
+            Problem::new("unauthenticated", detail).next("unset BATON_CLAIM_TOKEN")
+        };
+        let caller = identity.agent_of(found.ok_or_else(nobody)?);
         Ok(Self { caller, identity: Arc::clone(identity) })
     }
 

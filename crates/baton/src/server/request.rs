@@ -298,7 +298,7 @@ impl Answering<'_> {
         let from = self.address();
         gauge.may_try(from, now)?;
         let opened = Session::agent(self.server.identity(), token).await;
-        if opened.as_ref().is_err_and(|problem| problem.code() == "lease_lost") {
+        if opened.as_ref().is_err_and(|problem| problem.code() == "unauthenticated") {
             gauge.failed(from, now);
         }
         opened
