@@ -200,13 +200,13 @@ impl Flow {
                     run.trail.report(run.progress, report, version);
                     run.progress.add(report);
                 });
-                self.on_attempt(at, |held, _| held.effects = true);
+                self.on_attempt(at, |held, policy| held.spoke(policy, at));
             }
             Event::Checkpointed { number, of: Some(_), .. } => self.checkpoints = *number,
             Event::Checkpointed { number, of: None, .. } => {
                 self.checkpoints = *number;
                 self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
-                self.on_attempt(at, |held, _| held.effects = true);
+                self.on_attempt(at, |held, policy| held.spoke(policy, at));
             }
             Event::Asked { .. } => {
                 self.on_run(|run| run.trail.talk.add(version));

@@ -142,6 +142,18 @@ impl Armed {
         }
     }
 
+    /// The server heard the agent itself. Whatever waits for a sign of its life has one, and what
+    /// waits for the next one begins anew.
+    pub fn hear(&mut self, terms: &impl Allows, now: Timestamp) {
+        use Deadline::{FirstEvent, FirstVisibleEvent, PromptWrite, StreamIdle, ToolIdle};
+        let life = [PromptWrite, FirstEvent, FirstVisibleEvent, StreamIdle, ToolIdle];
+        if self.0.contains_key(&ToolIdle) {
+            self.see(Sight::ToolStarted, terms, now);
+        } else if life.iter().any(|deadline| self.0.contains_key(deadline)) {
+            self.see(Sight::FirstVisibleEvent, terms, now);
+        }
+    }
+
     /// Only this deadline and the wall clock count from now on: the agent itself is not expected
     /// to show life while it waits, is verified or is stopped.
     pub fn only(&mut self, deadline: Option<Deadline>, terms: &impl Allows, now: Timestamp) {

@@ -92,3 +92,5 @@ pub const SILENCE_MAX: Millis = Millis::seconds(5);
 pub const SILENT_AFTER: Millis = Millis::minutes(30);
 /// The worker enforces deadlines; the server fires them itself only this much later.
 pub const BACKSTOP: Millis = Millis::seconds(30);
+/// How long the processes of an agent may take to be gone once its shim kills them by force.
+pub const FENCE_FALL: Millis = Millis::seconds(2);

@@ -16,6 +16,12 @@ impl Recurrence {
 }
 
 impl Held {
+    /// It told something by itself, so it is alive and may have had effects.
+    pub(super) fn spoke(&mut self, policy: &Policy, at: Timestamp) {
+        self.effects = true;
+        self.armed.hear(policy, at);
+    }
+
     /// After a wait, a watched agent is expected to speak again.
     pub(super) fn rearm(&mut self, policy: &Policy, at: Timestamp) {
         let next = (self.mode == Mode::Supervised).then_some(Deadline::StreamIdle);

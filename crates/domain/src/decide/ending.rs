@@ -74,7 +74,7 @@ pub(super) fn finish_attempt(
     let flow = grip.flow;
     let ended = Event::AttemptEnded {
         attempt: grip.held.attempt,
-        certainty: certainty(grip.held, &sentence.outcome),
+        certainty: certainty(grip.held, &sentence.outcome, death),
         outcome: sentence.outcome,
         reason: sentence.reason,
         condition: sentence.condition,
@@ -433,7 +433,7 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
     Outcome::Blocked { block: Block::new(Why::NeedsInput, now), answered: false }
 }
 
-fn timeout_code(deadline: Deadline) -> Code {
+pub(super) fn timeout_code(deadline: Deadline) -> Code {
     let word = match deadline {
         Deadline::ProcessStart => "process_start_timeout",
         Deadline::PromptWrite => "prompt_write_timeout",
@@ -454,11 +454,22 @@ pub(super) fn code(word: &'static str) -> Code {
 }
 
 /// What is known of the effects of an attempt that ended so.
-fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
+fn certainty(held: &Held, outcome: &Outcome, death: Option<Death>) -> Certainty {
     let begun = held.phase != Phase::Leased;
     match outcome {
         Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
         Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
+        // Whoever would have started it says that nothing was.
+        Outcome::Released { .. }
+        | Outcome::Cancelled
+        | Outcome::Failed { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::EndedWithoutResult
+            if death == Some(Death::NotStarted) && !held.effects =>
+        {
+            Certainty::NotStarted
+        }
         Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
         Outcome::TimedOut { .. } | Outcome::Failed { .. }
             if !held.effects && held.mode == Mode::Supervised =>

@@ -104,10 +104,6 @@ fn release(
         return Err(Refusal::Invalid { field: "until".into(), rule: rule.into() });
     }
     let sentence = Sentence::new(Outcome::Released { until }, Some(reason.clone()));
-    // Nothing was started, says whoever would have started it.
-    if grip.held.phase == Phase::Leased {
-        return Ok(end(scene, grip, sentence, None, now));
-    }
     Ok(unless_stopping(scene, grip, sentence, now))
 }
 
@@ -125,8 +121,21 @@ fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {
     if !lease_is_bounded(length) {
         return Err(Refusal::Invalid { field: "lease".into(), rule: "must be 1 s to 24 h".into() });
     }
-    let lease = Some(LeaseChange::Renew { expires_at: now + length, length });
+    let expires_at = match grip.held.mode {
+        Mode::Solo => now + length,
+        Mode::Supervised if is_given_up(grip, now) => return Ok(Decision::default()),
+        // Whoever owns the agent was promised the longer one.
+        Mode::Supervised => grip.lease.expires_at.max(now + length),
+    };
+    let lease = Some(LeaseChange::Renew { expires_at, length });
     Ok(Decision { lease, ..Decision::default() })
+}
+
+/// Whether its death was awaited for long enough: from then on its fence falls, whoever renews. As
+/// long as a survivor is seen, its run is nobody else's.
+fn is_given_up(grip: &Grip<'_>, now: Timestamp) -> bool {
+    matches!(grip.held.phase, Phase::Stopping { survivor: false, .. })
+        && grip.held.given_up_at().is_some_and(|at| at <= now)
 }
 
 fn report(grip: &Grip<'_>, sight: Sight) -> Decision {

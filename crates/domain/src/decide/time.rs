@@ -12,10 +12,11 @@ use crate::refusal::Refusal;
 use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
 use crate::scene::{Decision, Lease, Scene};
 use crate::task::{Flow, Owed, Stage};
+use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::{graph, present};
+use super::{Grip, graph, present};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ fn next(
         RunState::Idle(idle) => next_idle(flow, run, idle),
         RunState::Held(held) => {
             let expiry = lease.map(|lease| (lease.ends_at(amnesty), Due::Expiry));
-            let deadline = next_deadline(held)
+            let deadline = next_deadline(held, lease)
                 .map(|(deadline, at)| (at.max(amnesty), Due::Deadline(deadline)));
             expiry.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
         }
@@ -86,11 +87,13 @@ fn next_idle(flow: &Flow, run: &Run, idle: &Idle) -> Option<(Timestamp, Due)> {
 
 /// The worker enforces deadlines; the server fires them only as a backstop, except for those that
 /// it alone knows of. An attempt that is being stopped is waited for as long as a process is seen
-/// that will not die; if nobody tells anything, the cleanup deadline ends the wait.
-fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
+/// that will not die; if nobody tells anything, the cleanup deadline ends the wait, but never before
+/// the fence of the last renewal has fallen: until then its agent may be at work.
+fn next_deadline(held: &Held, lease: Option<&Lease>) -> Option<(Deadline, Timestamp)> {
     if let Phase::Stopping { survivor, .. } = held.phase {
-        let cleanup = held.armed.iter().find(|(deadline, _)| *deadline == Deadline::Cleanup);
-        return cleanup.filter(|_| !survivor).map(|(deadline, at)| (deadline, at + BACKSTOP));
+        let fenced_at = lease.map_or(Timestamp(0), Lease::fenced_at);
+        let given_up = held.given_up_at().filter(|_| !survivor);
+        return given_up.map(|at| (Deadline::Cleanup, at.max(fenced_at)));
     }
     let grace = |deadline| {
         let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;
@@ -125,10 +128,36 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
         }),
         Due::Deadline(Deadline::Cleanup) => fire(scene, Due::Expiry, now),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
-            let outcome = ending::overrun(deadline, now);
-            conclude(scene, &grip, Sentence::new(outcome, None), now)
+            let sentence = match untold(deadline, &grip, now) {
+                Some(reason) => Sentence::new(Outcome::Lost, Some(reason)),
+                None => Sentence::new(ending::overrun(deadline, now), None),
+            };
+            conclude(scene, &grip, sentence, now)
         }),
     }
+}
+
+/// Why an attempt is lost whose worker should have said that something takes too long, and did not.
+/// Nobody knows how its agent is, so that it is not to blame. How old an attempt is the server knows by
+/// itself, as long as its worker is there.
+fn untold(deadline: Deadline, grip: &Grip<'_>, now: Timestamp) -> Option<Reason> {
+    let measured = match deadline {
+        Deadline::UserInput => true,
+        Deadline::WallClock => now < grip.lease.fenced_at(),
+        Deadline::ProcessStart
+        | Deadline::PromptWrite
+        | Deadline::FirstEvent
+        | Deadline::FirstVisibleEvent
+        | Deadline::StreamIdle
+        | Deadline::ToolIdle
+        | Deadline::Cleanup => false,
+    };
+    if measured || grip.held.mode == Mode::Solo {
+        return None;
+    }
+    let passed = ending::timeout_code(deadline);
+    let why = format!("its worker did not say how it is: {}", passed.as_str());
+    Some(Reason::new("reason", why).expect("a plain sentence is a reason"))
 }
 
 fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {

@@ -181,7 +181,7 @@ fn a_question_a_verification_and_a_stop_disarm_the_agents_own_deadlines() {
     assert_eq!(names(&world, id), [Deadline::StreamIdle, Deadline::WallClock]);
     world.supervisor(id, Supervisor::Exited).expect("it is held");
     assert_eq!(names(&world, id), [Deadline::Cleanup, Deadline::WallClock]);
-    let silent = world.now + Millis(2_000) + BACKSTOP;
+    let silent = (world.now + Millis(2_000) + BACKSTOP).max(world.lease(id).fenced_at());
     assert_eq!(world.due_at(id), Some(silent), "nobody waits for ever for a word of its death");
 }
 

@@ -219,6 +219,7 @@ pub fn times() -> Vec<Row> {
     vec![
         row("pass, now", |_| pass()),
         later("pass, 2 min later", Millis::minutes(2), |_| pass()),
+        later("pass, 4 min later", Millis::minutes(4), |_| pass()),
         later("pass, 40 d later", Millis::hours(24 * 40), |_| pass()),
         row("dependency met", |c| reacts(c, Cause::DependencySettled { met: true })),
         row("dependency failed", |c| reacts(c, Cause::DependencySettled { met: false })),
