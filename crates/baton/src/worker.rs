@@ -4,7 +4,7 @@
 //! may be killed at any moment: agents live on under their shims, and the next worker takes them over
 //! before it says hello.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ mod stock;
 
 /// How often it is looked whether there is room, and whether the server has all reports.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Signs of life that may wait for their answers; a server that leaves more is not there.
+const ASKED_MAX: usize = 64;
 /// A shorter time between two signs of life helps nobody.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(250);
 /// The time between two signs of life until a server says otherwise.
@@ -134,7 +136,7 @@ pub async fn run(
         settling: BTreeSet::new(),
         whose: None,
         heartbeat: HEARTBEAT_USUAL,
-        asked: None,
+        asked: VecDeque::new(),
         draining: false,
         once: wish.once,
         tell,
@@ -160,8 +162,8 @@ struct Worker<T> {
     settling: BTreeSet<AttemptId>,
     whose: Option<Whose>,
     heartbeat: Duration,
-    /// When the oldest heartbeat was sent that was not answered, since boot.
-    asked: Option<u64>,
+    /// When the heartbeats were sent that were not answered, since boot: each gets one answer, in order.
+    asked: VecDeque<u64>,
     draining: bool,
     once: bool,
     tell: T,
@@ -229,22 +231,21 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 
     fn hear(&mut self, heard: News) {
         match heard {
-            News::Welcome(welcome) => self.welcomed(&welcome),
+            News::Welcome(welcome, asked) => self.welcomed(&welcome, asked),
             News::Cut(why) => {
-                self.asked = None;
+                self.asked.clear();
                 self.each(|_| vec![Word::Cut]);
                 (self.tell)(Sign::Away(why));
             }
             News::Said(Down::Dispatch(dispatch)) => self.dispatched(*dispatch),
             News::Said(Down::Renewed(renewed)) => {
-                // A lease counts from when it was asked for: the answer may have lain here for long.
-                let asked = self.asked.take();
-                let late = asked.map_or(0, |asked| boot_ms().saturating_sub(asked));
+                // A lease counts from when it was asked for: the answer may have lain here for long. One
+                // that nobody asked for on this connection is not counted on.
+                let Some(asked) = self.asked.pop_front() else { return };
                 for lease in renewed.leases {
                     if let Some(live) = self.live.get_mut(&lease.attempt) {
                         live.lease_ms = lease.lease_ms;
-                        let lease_ms = lease.lease_ms.saturating_sub(late);
-                        live.say(lease.attempt, Word::Renewed { lease_ms });
+                        live.say(lease.attempt, attempt::renewed(asked, lease.lease_ms));
                     }
                 }
             }
@@ -258,7 +259,8 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     }
 
     /// The server is there, for the first time or again: it is told of everybody, and promised room anew.
-    fn welcomed(&mut self, welcome: &Welcome) {
+    fn welcomed(&mut self, welcome: &Welcome, asked: u64) {
+        self.asked.clear();
         let usual = || TenantId::new(TENANT_USUAL).expect("a plain word is a name");
         let tenant = welcome.tenant.clone().unwrap_or_else(usual);
         self.whose = Some(Whose { deployment: welcome.deployment.clone(), tenant });
@@ -270,7 +272,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             if let Some(live) = self.live.get_mut(&resume.attempt) {
                 live.fenced |= resume.fenced.is_some();
                 live.lease_ms = resume.lease_ms.unwrap_or(live.lease_ms);
-                for word in attempt::words_of(resume) {
+                for word in attempt::words_of(resume, asked) {
                     live.say(resume.attempt, word);
                 }
             }
@@ -304,7 +306,11 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         self.draining |= self.once;
         let lease_ms = dispatch.lease_ms;
         match self.premises.card(&whose, dispatch, place) {
-            Ok(card) => self.drive(card, lease_ms, None, Start::Fresh),
+            Ok(card) => {
+                self.drive(card, lease_ms, None, Start::Fresh);
+                // Nothing is started on a lease that may have run out on its way here.
+                self.beat();
+            }
             Err(error) => self.give_back(attempt, &error.to_string()),
         }
     }
@@ -424,8 +430,8 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     fn beat(&mut self) {
         let live = self.live.iter().filter(|(_, live)| !live.fenced);
         let attempts: Vec<_> = live.map(|(attempt, _)| *attempt).collect();
-        if !attempts.is_empty() {
-            self.asked.get_or_insert(boot_ms());
+        if !attempts.is_empty() && self.asked.len() < ASKED_MAX {
+            self.asked.push_back(boot_ms());
             self.link.heartbeat(attempts);
         }
     }

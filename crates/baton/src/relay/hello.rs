@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use baton_domain::Refusal;
 use baton_domain::command::{Command, Supervisor};
 use baton_domain::ids::AttemptId;
 use baton_domain::text::{Code, Text};
@@ -176,7 +177,7 @@ impl Post {
         self.say(Renewed { leases }).map_err(|_| too_slow())
     }
 
-    /// Renews leases side by side: they share the commits of the store. Refusals are answers; if the
+    /// Renews leases side by side: they share the commits of the store. That one is lost is an answer; if the
     /// store is in trouble, nothing is known, and the worker asks again.
     async fn renew_all(
         self: &Arc<Self>,
@@ -197,7 +198,8 @@ impl Post {
             let Ok((attempt, answer)) = done else { continue };
             let answer = match answer {
                 Ok(committed) => Ok(committed),
-                Err(Error::Refused(_)) => Err(()),
+                Err(Error::Refused(Refusal::LeaseLost | Refusal::NotFound)) => Err(()),
+                // Whatever else is wrong is no reason to stop an agent.
                 Err(error) => return Err(error.into()),
             };
             renewed.insert(attempt, answer);
@@ -217,8 +219,11 @@ fn stands(attempt: AttemptId, committed: &Committed) -> Resume {
     }
 }
 
+/// How long a lease lives that was renewed with this. One that was not is not told: whoever owns the agent
+/// would count on it.
 fn lease_ms(committed: &Committed) -> Option<u64> {
-    committed.lease.as_ref().map(|lease| lease.expires_at.since(committed.at).0)
+    let lease = committed.lease.as_ref()?;
+    (lease.expires_at >= committed.at + lease.length).then_some(lease.length.0)
 }
 
 /// Why an attempt is told to stop that does not hold its run: always in the same words.

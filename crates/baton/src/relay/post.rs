@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::command::{Command, Proof, Supervisor};
 use baton_domain::ids::{Account, AttemptId, Capability};
-use baton_domain::run::{Outcome, Phase};
+use baton_domain::run::{Death, Outcome, Phase};
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::{Actor, Aim, Committed, Error, Order};
@@ -141,14 +141,18 @@ impl Post {
         Order { tenant: self.caller.tenant.clone(), actor: self.actor.clone(), aim, request: None }
     }
 
-    /// Gives a run back that the worker never had in its hands.
+    /// Gives a run back that the worker never had in its hands, so that nothing of it was started.
     pub(super) async fn give_back(&self, attempt: AttemptId) {
         let reason = Text::new("reason", "the worker could not be reached");
         let reason = reason.expect("a plain sentence is a text");
-        let says = Supervisor::Release { reason, until: None };
-        let released = Command::Supervisor(self.proof(attempt), says);
+        let says = [
+            Supervisor::Release { reason, until: None },
+            Supervisor::Stopped { death: Death::NotStarted, survivor: false },
+        ];
+        let proof = self.proof(attempt);
+        let says = says.map(|says| Command::Supervisor(proof.clone(), says));
         // If this fails, the lease ends by itself.
-        if let Err(error) = self.submit(attempt, vec![released]).await {
+        if let Err(error) = self.submit(attempt, says.into()).await {
             tracing::warn!(%attempt, %error, "a run could not be given back");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, Command, Note, Proof, Supervisor};
+use baton_domain::command::{Agent, Command, Expect, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
 use baton_domain::ids::{AttemptId, Label};
 use baton_domain::limits::EVIDENCE_MAX;
@@ -12,7 +12,7 @@ use baton_domain::project::RecordCommand;
 use baton_domain::run::Mark;
 use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
-use baton_store::{Aim, Error};
+use baton_store::{Aim, Committed, Error};
 
 use crate::problem::Problem;
 use crate::protocol::{
@@ -142,7 +142,13 @@ impl Post {
         match up {
             Up::Lifecycle(frame) => lifecycle(frame, proof),
             Up::Usage(frame) => supervisor(Supervisor::Spend { total_micros: frame.total_micros }),
-            Up::Limit(frame) => self.limit(frame).await.map(|()| None),
+            Up::Limit(frame) => {
+                // It acts on something else than the task, so it is asked first whether it counts.
+                if self.is_news(frame.attempt, frame.seq).await.map_err(Refused::Store)? {
+                    self.limit(frame).await?;
+                }
+                Ok(None)
+            }
             Up::Question(frame) => ask(frame.text.clone()),
             Up::Permission(frame) => ask(permission(&frame.what)),
             Up::Gate(_) => Err(Refused::Frame(Wrong {
@@ -172,6 +178,18 @@ impl Post {
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
             Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
+        }
+    }
+
+    /// Whether an attempt holds its run, and was not heard under this number.
+    async fn is_news(&self, attempt: AttemptId, seq: u64) -> Result<bool, Error> {
+        let nothing = Command::Expect(Expect::default());
+        match self.submit(attempt, vec![nothing]).await {
+            Ok(Committed { lease: Some(lease), .. }) => {
+                Ok(lease.attempt == attempt.number && lease.heard < seq)
+            }
+            Ok(_) | Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

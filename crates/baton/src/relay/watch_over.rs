@@ -22,6 +22,8 @@ use super::too_slow;
 
 /// At least so long between two looks, so that a busy tenant is not read once per commit and worker.
 const GATHER: Duration = Duration::from_millis(20);
+/// How long to wait after a look that the store could not answer.
+const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 /// Entries that one look reads at once.
 const ENTRIES_AT_ONCE: usize = 256;
 
@@ -32,20 +34,22 @@ impl Post {
         let mut after = None;
         let mut all = true;
         loop {
-            let looked = match self.look(&mut after, all).await {
-                Ok(()) => listener.heard().await,
+            match self.look(&mut after, all).await {
+                Ok(()) => {
+                    if let Err(error) = listener.heard().await {
+                        return error.into();
+                    }
+                    sleep(GATHER).await;
+                }
                 Err(Looked::Store(error)) => {
-                    // What could not be read is read in a moment.
+                    // The place was moved on already: what could not be read is read again, all of it.
                     tracing::debug!(%error, "a worker's attempts cannot be looked at");
-                    listener.heard().await
+                    after = None;
+                    sleep(AFTER_TROUBLE).await;
                 }
                 Err(Looked::Full) => return too_slow(),
-            };
-            if let Err(error) = looked {
-                return error.into();
             }
             all = after.is_none();
-            sleep(GATHER).await;
         }
     }
 

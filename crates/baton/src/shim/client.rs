@@ -75,12 +75,13 @@ pub enum Found {
     Vanished(Launch),
 }
 
-/// Starts a shim for an attempt, once. When this answers, the agent runs.
+/// Starts a shim for an attempt, once. When this answers, the agent runs. What it is given to keep stays
+/// open for as long as it lives: the lock of the folder that the agent works in.
 ///
 /// # Errors
 /// If the spec breaks a rule, the attempt was launched before, or the agent cannot be started; the text says
 /// which. After `TimedOut` it is unknown: [`adopt`] tells.
-pub async fn launch(place: &Place, spec: &Spec) -> io::Result<Handle> {
+pub async fn launch(place: &Place, spec: &Spec, keeps: Option<File>) -> io::Result<Handle> {
     spec.check()?;
     place.write_spec(spec)?;
     let mut child = Command::new(place.program())
@@ -89,7 +90,7 @@ pub async fn launch(place: &Place, spec: &Spec) -> io::Result<Handle> {
         .arg(std::path::absolute(place.folder())?)
         .env_clear()
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(keeps.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;

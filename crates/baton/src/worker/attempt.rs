@@ -10,12 +10,12 @@ use baton_domain::time::{Millis, Timestamp};
 use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
 use crate::adapters::{Follower, Program};
 use crate::clock::{awake_ms, boot_ms};
-use crate::protocol::Caps;
+use crate::protocol::{Caps, Conversation};
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
 use crate::worktree::{self, Taken};
@@ -26,7 +26,7 @@ use super::ground::Ground;
 use super::link::Link;
 use super::prepare::{Error, Furnished, Premises};
 
-pub use words::{Word, word_of, words_of};
+pub use words::{Word, renewed, word_of, words_of};
 
 mod acts;
 mod follow;
@@ -51,6 +51,11 @@ pub enum Start {
     Back(Box<io::Result<Found>>),
 }
 
+/// What became of a preparation.
+type Prepared = Result<Result<Furnished, Error>, JoinError>;
+/// One that is under way.
+type Preparing = JoinHandle<Result<Furnished, Error>>;
+
 /// One attempt.
 pub struct Driver {
     premises: Arc<Premises>,
@@ -74,8 +79,9 @@ pub struct Driver {
     /// What was last written because the program waits for it, until that is in the spool.
     owed: Option<Vec<u8>>,
     slept: u64,
-    /// Until when the agent may live, by the last renewal; what is launched begins with it.
-    fence: u64,
+    /// Until when the agent may live, by the last renewal; what is launched begins with it, and nothing is
+    /// before there was one.
+    fence: At,
     /// When it was last looked what its processes use.
     looked: At,
     over: bool,
@@ -99,7 +105,6 @@ impl Driver {
         };
         let follower = card.program().follow(&card.turn(None));
         let place = Place::at(premises.attempt(attempt));
-        let fence = card.came_boot_ms.saturating_add(card.dispatch.lease_ms / 3 * 2);
         Self {
             premises,
             link,
@@ -117,7 +122,7 @@ impl Driver {
             prompted: false,
             owed: None,
             slept: slept(),
-            fence,
+            fence: At(0),
             looked: now(),
             over: false,
         }
@@ -132,35 +137,45 @@ impl Driver {
         while !self.over {
             self.go_on().await;
         }
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        let cleared = spawn_blocking(move || premises.clear(&card)).await;
-        if cleared.is_err() {
-            tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
+        // Whoever has its folder now has its home, too, and what signs it in.
+        if self.ground.as_mut().is_some_and(Ground::hold) {
+            let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+            if spawn_blocking(move || premises.clear(&card)).await.is_err() {
+                tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
+            }
         }
         self.card
     }
 
-    /// Prepares and launches. What the server says meanwhile is heard.
+    /// Prepares and launches. What the server says meanwhile is heard; that the lease lives on is waited for.
     async fn begin(&mut self) {
         let mut preparing = self.prepare();
+        let mut prepared = None;
         let prepared = loop {
+            if prepared.as_ref().is_some_and(|it| !matches!(it, Ok(Ok(_))) || self.fence > now())
+                && let Some(prepared) = prepared
+            {
+                break prepared;
+            }
             let due = self.due();
             tokio::select! {
-                prepared = &mut preparing => break prepared,
+                done = &mut preparing, if prepared.is_none() => prepared = Some(done),
                 word = self.words.recv() => match word {
                     Some(word) => self.hear(word).await,
                     None => self.over = true,
                 },
                 () = sleep(due) => self.feed(Input::Tick, now()).await,
             }
-            // Whatever is being prepared is left to itself: it is there for the next attempt.
             if self.over || self.ended {
-                return;
+                return self.leave(preparing, prepared);
             }
         };
         let spec = match prepared {
             Ok(Ok(Furnished { card, spec, ground })) => {
-                (self.card, self.ground) = (card, ground);
+                (self.card, self.ground) = (card, Some(ground));
+                // It may have another home than it was thought to have, and no conversation in it.
+                self.follower = self.card.program().follow(&self.card.turn(None));
+                self.course.goes_on_with(conversation(&self.card));
                 spec
             }
             Ok(Err(error)) => return self.feed(Input::Refused(broken(&error)), now()).await,
@@ -175,7 +190,7 @@ impl Driver {
         }
         self.started = true;
         // Leases are renewed while an attempt is prepared, too.
-        let spec = Spec { fence_boot_ms: self.fence, ..spec };
+        let spec = Spec { fence_boot_ms: self.fence.0, ..spec };
         let Err(error) = self.launch(&spec).await else { return };
         // Whatever went wrong, the agent may have begun by then: only its folder tells.
         match shim::adopt(&self.place).await {
@@ -189,14 +204,34 @@ impl Driver {
     }
 
     async fn launch(&mut self, spec: &Spec) -> io::Result<()> {
-        let handle = shim::launch(&self.place, spec).await?;
+        let right = self.ground.as_mut().map(Ground::lend).transpose()?;
+        let handle = shim::launch(&self.place, spec, right).await?;
         self.attach(handle).await;
         Ok(())
     }
 
-    fn prepare(&self) -> JoinHandle<Result<Furnished, Error>> {
-        let (premises, card, fence) = (Arc::clone(&self.premises), self.card.clone(), self.fence);
-        spawn_blocking(move || premises.furnish(card, fence))
+    fn prepare(&self) -> Preparing {
+        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+        spawn_blocking(move || premises.furnish(card))
+    }
+
+    /// What was prepared, or is being, is not needed: its folder stays for the next attempt, and what would
+    /// have signed the agent in goes.
+    fn leave(&self, preparing: Preparing, prepared: Option<Prepared>) {
+        let premises = Arc::clone(&self.premises);
+        tokio::spawn(async move {
+            let prepared = match prepared {
+                Some(prepared) => prepared,
+                None => preparing.await,
+            };
+            if let Ok(Ok(Furnished { card, ground, .. })) = prepared {
+                let cleared = spawn_blocking(move || {
+                    premises.clear(&card);
+                    drop(ground);
+                });
+                drop(cleared.await);
+            }
+        });
     }
 
     /// How long until the course wants to be asked.
@@ -220,19 +255,24 @@ impl Driver {
 
     /// Feeds what the worker before knew, and then what became of it.
     async fn come_back(&mut self, found: io::Result<Found>) {
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        match spawn_blocking(move || premises.ground(&card)).await {
-            Ok(Ok(ground)) => self.ground = ground,
-            Ok(Err(error)) => {
-                tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "its worktree is not to be had");
-            }
-            Err(error) => tracing::warn!(%error, "its worktree was not looked for"),
-        }
+        self.find_ground().await;
         self.feed(Input::Prepared, At(self.card.came_boot_ms)).await;
         self.started = true;
         self.catch_up().await;
         self.feed(Input::Back, now()).await;
         self.take(found).await;
+    }
+
+    /// Finds the folder of an attempt again.
+    async fn find_ground(&mut self) {
+        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+        match spawn_blocking(move || premises.ground(&card)).await {
+            Ok(Ok(ground)) => self.ground = Some(ground),
+            Ok(Err(error)) => {
+                tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "its folder is not to be had");
+            }
+            Err(error) => tracing::warn!(%error, "its folder was not looked for"),
+        }
     }
 
     /// Somebody looked what became of the shim.
@@ -277,6 +317,9 @@ impl Driver {
         self.handle = None;
         if !self.ended {
             self.ended = true;
+            if let Some(ground) = &mut self.ground {
+                ground.hold();
+            }
             self.feed(input, now()).await;
         }
     }
@@ -358,9 +401,9 @@ impl Driver {
     async fn hear(&mut self, word: Word) {
         let input = match word {
             Word::Said(said) => Input::Said(said),
-            Word::Renewed { lease_ms } => {
-                self.fence = now().0.saturating_add(lease_ms / 3 * 2);
-                Input::Renewed { lease_ms }
+            Word::Renewed { until } => {
+                self.fence = self.fence.max(until);
+                Input::Renewed { until }
             }
             Word::Cut => Input::Cut,
             Word::Drain => Input::Drain,
@@ -381,7 +424,6 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
     Terms {
         deadlines: dispatch.deadlines.clone(),
         caps: dispatch.caps.clone().unwrap_or_else(usual),
-        lease_ms: dispatch.lease_ms,
         grace_ms: dispatch.deadlines.cleanup,
         consent: card.consent.into(),
         snapshot_every_ms: u64::try_from(snapshot_every).unwrap_or(u64::MAX),
@@ -389,9 +431,14 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         // Whoever meets a limit meets that of its own account.
         account: card.account.clone().or_else(|| dispatch.account.clone()),
         program: goes_on(card.program()).then(|| card.program().word()),
-        conversation: dispatch.session.clone().filter(|_| card.talk.resumed),
+        conversation: conversation(card),
         read: std::collections::BTreeSet::new(),
     }
+}
+
+/// The conversation that an attempt goes on with.
+fn conversation(card: &Card) -> Option<Conversation> {
+    card.dispatch.session.clone().filter(|_| card.talk.resumed)
 }
 
 /// Whether the conversations of a program can be gone on with.

@@ -38,9 +38,12 @@ pub struct Card {
     pub came_boot_ms: u64,
     /// Its place among the agents of the worker.
     pub place: u16,
-    /// Which worktree of the task it works in; none for a plain folder.
+    /// Which folder of the task it works in; none until that is known.
     #[serde(default)]
     pub generation: Option<u32>,
+    /// Whether that is a plain folder, and no worktree.
+    #[serde(default)]
+    pub plain: bool,
     /// Where it works.
     pub folder: PathBuf,
     pub home: PathBuf,
@@ -148,8 +151,19 @@ impl Talk {
             };
             return Self { id: Some(it.id.as_str().to_owned()), resumed: true, booked };
         }
+        Self::new(program, chance)
+    }
+
+    fn new(program: Program, chance: &dyn Chance) -> Self {
         let id = program.takes_session_ids().then(|| uuid(chance));
         Self { id, resumed: false, booked: Booked::default() }
+    }
+
+    /// The agent gets this home: a conversation that is not in it begins anew.
+    pub fn move_to(&mut self, home: &Path, program: Program, chance: &dyn Chance) {
+        if self.resumed && !home.is_dir() {
+            *self = Self::new(program, chance);
+        }
     }
 }
 

@@ -67,8 +67,6 @@ pub struct Terms {
     pub deadlines: Deadlines,
     /// What it may use.
     pub caps: Caps,
-    /// How long its lease lives without renewal.
-    pub lease_ms: u64,
     /// How long its processes get between being asked and being made to end.
     pub grace_ms: u64,
     /// What the agent may do without asking.
@@ -228,7 +226,7 @@ impl Course {
                 self.proved(proof, Latch::lost("shim_gone", "its shim was killed"), at);
             }
             Input::Said(said) => self.said(said, at),
-            Input::Renewed { lease_ms } => self.renewed(lease_ms, at),
+            Input::Renewed { until } => self.renewed(until),
             Input::Cut => self.is_linked = false,
             Input::Moved { tree } if self.latch.is_none() => self.moved(tree, at),
             Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
@@ -274,11 +272,11 @@ impl Course {
         self.beats.snapshot = Some(at);
     }
 
-    /// Its lease lives on, and so may its processes: for two thirds of it, so that they are gone before it ends.
-    fn renewed(&mut self, lease_ms: u64, at: At) {
+    /// Its lease lives on, and so may its processes.
+    fn renewed(&mut self, until: At) {
         self.is_linked = true;
         if self.is_running() && !self.is_fenced {
-            self.act(Act::Renew { until: at.plus(lease_ms / 3 * 2) });
+            self.act(Act::Renew { until });
         }
     }
 
@@ -462,6 +460,11 @@ impl Course {
     #[must_use]
     pub fn read(&self) -> &BTreeSet<String> {
         &self.read
+    }
+
+    /// It goes on with this conversation, as it turned out before it began.
+    pub fn goes_on_with(&mut self, conversation: Option<Conversation>) {
+        self.terms.conversation = conversation;
     }
 
     /// The conversation of its agent, as far as it can be gone on with, for the frame that tells a snapshot.

@@ -3,6 +3,8 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::Label;
@@ -10,7 +12,7 @@ use baton_domain::text::Line;
 
 use crate::protocol::Dispatch;
 use crate::worktree::{
-    Error, Git, Held, House, Key, Plan, Prepared, Repository, Source, State, Taken, Worktree,
+    Error, Git, Held, House, Key, Plain, Plan, Prepared, Repository, Source, State, Taken, Worktree,
 };
 
 use super::card::Card;
@@ -20,20 +22,26 @@ use super::prepare::{Premises, Whose};
 /// might still write in it.
 const GENERATIONS_MAX: u32 = 64;
 
-/// A worktree that somebody works in.
+/// A folder that somebody works in, and the right to: of the worker until an agent is started, then of its
+/// shim as well, so that nobody else works there as long as one of the two lives.
 #[derive(Debug)]
 pub struct Ground {
-    worktree: Worktree,
-    #[expect(dead_code, reason = "the right to work there lives as long as this")]
-    held: Held,
+    folder: Folder,
+    /// None if the shim has it alone: it was started by a worker before this one.
+    held: Option<Held>,
+}
+
+/// What kind of folder it is.
+#[derive(Debug)]
+enum Folder {
+    Tree(Box<Worktree>),
+    Plain(Plain),
 }
 
 /// What was found where the project should be.
 pub enum Site {
-    /// A repository, and the worktree of the task.
-    Tree(Box<Ground>, u32),
-    /// A folder that is not under git, or none.
-    Plain,
+    /// The folder of the task, of this generation.
+    Here(Ground, u32),
     /// Nothing: the project is on another machine.
     Elsewhere(PathBuf),
 }
@@ -44,14 +52,15 @@ impl Premises {
     /// # Errors
     /// If the repository cannot be used.
     pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, Error> {
+        let of_task = self.of_task(whose, dispatch.attempt.task);
         let Some(root) = dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())) else {
-            return Ok(Site::Plain);
+            return plain(&of_task);
         };
         if !root.is_dir() {
             return Ok(Site::Elsewhere(root));
         }
         if !root.join(".git").exists() {
-            return Ok(Site::Plain);
+            return plain(&of_task);
         }
         let git = Git::find(&self.found.programs)?;
         let repository = Repository::at(&git, &root)?;
@@ -69,8 +78,12 @@ impl Premises {
     ) -> Result<Site, Error> {
         let base = repository.resolve("HEAD")?;
         let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
-        for generation in 1..=GENERATIONS_MAX {
-            let key = Key { tenant: tenant.clone(), task, generation };
+        let key = |generation| Key { tenant: tenant.clone(), task, generation };
+        let is_there = |generation: &u32| house.worktree(&key(*generation)).is_ok();
+        // An older one holds an older state of the work.
+        let newest = (1..=GENERATIONS_MAX).rev().find(is_there).unwrap_or(1);
+        for generation in newest..=GENERATIONS_MAX {
+            let key = key(generation);
             let there = match house.worktree(&key) {
                 Ok(there) => Some(there),
                 Err(Error::NoWorktree(_)) => None,
@@ -101,49 +114,100 @@ impl Premises {
             };
             match house.prepare(&plan, &mut nothing) {
                 Ok(Prepared { worktree, held, .. }) => {
-                    return Ok(Site::Tree(Box::new(Ground { worktree, held }), generation));
+                    let ground = Ground { folder: Folder::Tree(worktree.into()), held: Some(held) };
+                    return Ok(Site::Here(ground, generation));
                 }
-                Err(Error::Quarantined { .. } | Error::WorkspaceChanged(_)) => {}
+                // Whoever is there is not known here any more: the work goes on from what was kept of it.
+                Err(Error::InUse(_) | Error::Quarantined { .. } | Error::WorkspaceChanged(_)) => {}
                 Err(error) => return Err(error),
             }
         }
         Err(Error::NoWorktree(format!("{task}: {GENERATIONS_MAX} of them were closed")))
     }
 
-    /// The place that a worker before this one had for an attempt.
+    /// The place that a worker before this one had for an attempt. Its shim has the right to it, if it
+    /// lives; otherwise that is taken.
     ///
     /// # Errors
     /// If it is gone.
-    pub fn ground(&self, card: &Card) -> Result<Option<Ground>, Error> {
-        let Some(generation) = card.generation else { return Ok(None) };
-        let git = Git::find(&self.found.programs)?;
-        let house = House::new(&self.data, &card.whose_deployment, &git);
-        let (tenant, task) = (card.whose_tenant.clone(), card.dispatch.attempt.task);
-        let worktree = house.worktree(&Key { tenant, task, generation })?;
-        let held = worktree.hold()?;
-        Ok(Some(Ground { worktree, held }))
+    pub fn ground(&self, card: &Card) -> Result<Ground, Error> {
+        let (deployment, tenant) = (card.whose_deployment.clone(), card.whose_tenant.clone());
+        let (task, whose) = (card.dispatch.attempt.task, Whose { deployment, tenant });
+        let of_task = self.of_task(&whose, task);
+        let Whose { deployment, tenant } = whose;
+        let folder = match card.generation {
+            Some(generation) if card.plain => Folder::Plain(Plain::at(&of_task, generation)),
+            // Whoever was there before plain folders had generations.
+            None => Folder::Plain(Plain::at(&of_task, 1)),
+            Some(generation) => {
+                let git = Git::find(&self.found.programs)?;
+                let house = House::new(&self.data, &deployment, &git);
+                Folder::Tree(house.worktree(&Key { tenant, task, generation })?.into())
+            }
+        };
+        let mut ground = Ground { folder, held: None };
+        ground.hold();
+        Ok(ground)
     }
 }
 
+fn plain(of_task: &Path) -> Result<Site, Error> {
+    let (plain, held) = Plain::prepare(of_task, GENERATIONS_MAX)?;
+    let generation = plain.generation();
+    Ok(Site::Here(Ground { folder: Folder::Plain(plain), held: Some(held) }, generation))
+}
+
 impl Ground {
-    /// What its repository borrows from Baton's own.
+    /// What its repository borrows from Baton's own; nothing of a plain folder.
     ///
     /// # Errors
     /// If that is gone.
-    pub fn objects(&self) -> Result<PathBuf, Error> {
-        Ok(self.worktree.depot()?.objects())
+    pub fn objects(&self) -> Result<Option<PathBuf>, Error> {
+        match &self.folder {
+            Folder::Tree(worktree) => Ok(Some(worktree.depot()?.objects())),
+            Folder::Plain(_) => Ok(None),
+        }
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.worktree.path()
+        match &self.folder {
+            Folder::Tree(worktree) => worktree.path(),
+            Folder::Plain(plain) => plain.path(),
+        }
     }
 
-    /// The worktree itself, for whoever copies it.
+    /// The worktree itself, for whoever copies it; none of a plain folder.
     #[must_use]
-    pub fn worktree(&self) -> Worktree {
-        self.worktree.clone()
+    pub fn worktree(&self) -> Option<Worktree> {
+        match &self.folder {
+            Folder::Tree(worktree) => Some(Worktree::clone(worktree)),
+            Folder::Plain(_) => None,
+        }
+    }
+
+    /// The right to work here, for the shim of the agent that does.
+    ///
+    /// # Errors
+    /// If somebody else has it, or this process has too many files open.
+    pub fn lend(&mut self) -> io::Result<File> {
+        let other = || io::Error::other("somebody else has the right to the agent's folder");
+        self.held.as_mut().ok_or_else(other)?.lend()
+    }
+
+    /// The shim is gone: the right is the worker's alone, unless somebody was faster. Whether it is.
+    pub fn hold(&mut self) -> bool {
+        match &mut self.held {
+            Some(held) => held.take_back(),
+            None => {
+                self.held = match &self.folder {
+                    Folder::Tree(worktree) => worktree.hold().ok(),
+                    Folder::Plain(plain) => plain.hold().ok(),
+                }
+            }
+        }
+        self.held.is_some()
     }
 
     /// Nobody works here again.
@@ -151,7 +215,10 @@ impl Ground {
     /// # Errors
     /// If that cannot be written down.
     pub fn close(&mut self, why: &str) -> Result<(), Error> {
-        self.worktree.quarantine(why)
+        match &mut self.folder {
+            Folder::Tree(worktree) => worktree.quarantine(why),
+            Folder::Plain(plain) => plain.quarantine(why),
+        }
     }
 }
 

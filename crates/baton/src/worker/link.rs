@@ -65,8 +65,9 @@ pub struct Settings {
 /// What comes out of the link.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// The server is there, for the first time or again. Credits begin at nothing.
-    Welcome(Box<Welcome>),
+    /// The server is there, for the first time or again, and was said hello to then, in milliseconds since
+    /// boot. Credits begin at nothing.
+    Welcome(Box<Welcome>, u64),
     /// The server says something.
     Said(Down),
     /// The server is not there, and why; the link tries again by itself.

@@ -18,7 +18,7 @@ use crate::client::Address;
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
-use crate::worktree::{self, Ports};
+use crate::worktree::{self, Ports, of_generation};
 
 use super::card::{Card, Talk};
 use super::ground::{Ground, Site};
@@ -68,8 +68,8 @@ pub struct Whose {
 pub struct Furnished {
     pub card: Card,
     pub spec: Spec,
-    /// Its worktree, if it has one.
-    pub ground: Option<Ground>,
+    /// Where it works.
+    pub ground: Ground,
 }
 
 /// Why nothing was started.
@@ -149,6 +149,7 @@ impl Premises {
             talk,
             place,
             generation: None,
+            plain: false,
             folder: of_task.join("work"),
             came_boot_ms: crate::clock::boot_ms(),
             home,
@@ -160,29 +161,34 @@ impl Premises {
     ///
     /// # Errors
     /// If something cannot be had.
-    pub fn furnish(&self, mut card: Card, fence_boot_ms: u64) -> Result<Furnished, Error> {
+    pub fn furnish(&self, mut card: Card) -> Result<Furnished, Error> {
         let whose =
             Whose { deployment: card.whose_deployment.clone(), tenant: card.whose_tenant.clone() };
-        let ground = match self.site(&whose, &card.dispatch)? {
+        let (ground, generation) = match self.site(&whose, &card.dispatch)? {
             Site::Elsewhere(root) => return Err(Error::Elsewhere(root)),
-            Site::Plain => None,
-            Site::Tree(ground, generation) => {
-                card.folder = ground.path();
-                card.generation = Some(generation);
-                Some(*ground)
-            }
+            Site::Here(ground, generation) => (ground, generation),
         };
+        card.folder = ground.path();
+        card.generation = Some(generation);
+        card.plain = ground.worktree().is_none();
+        // Whoever may still be in the folder before may be in its home, too.
+        let home = of_generation("home", generation);
+        card.home = self.of_task(&whose, card.dispatch.attempt.task).join(home);
+        card.talk.move_to(&card.home, card.program(), self.chance.as_ref());
         make_folder(&card.home).map_err(at(&card.home))?;
-        if ground.is_none() {
-            make_folder(&card.folder).map_err(at(&card.folder))?;
+        match self.spec(&card, &ground) {
+            Ok(spec) => Ok(Furnished { card, spec, ground }),
+            Err(error) => {
+                self.clear(&card);
+                Err(error)
+            }
         }
-        let spec = Spec { shown: self.shown(ground.as_ref())?, ..self.spec(&card, fence_boot_ms)? };
-        let folder = self.attempt(card.dispatch.attempt);
-        card.write(&folder).map_err(at(&folder))?;
-        Ok(Furnished { card, spec, ground })
     }
 
-    fn spec(&self, card: &Card, fence_boot_ms: u64) -> Result<Spec, Error> {
+    /// What its shim is to run, but not until when: that the lease lives is told before it is launched.
+    fn spec(&self, card: &Card, ground: &Ground) -> Result<Spec, Error> {
+        let folder = self.attempt(card.dispatch.attempt);
+        card.write(&folder).map_err(at(&folder))?;
         let agent = self.settings.agents.get(&card.agent);
         for (target, source) in agent.iter().flat_map(|agent| &agent.files) {
             inject(&card.home.join(target), source)?;
@@ -209,13 +215,13 @@ impl Premises {
             stdin: plan.stdin,
             close_stdin: plan.closes_stdin,
             limits: Limits::default(),
-            fence_boot_ms,
+            fence_boot_ms: 0,
             grace_ms: dispatch.deadlines.cleanup,
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
             hidden: vec![self.data.clone()],
-            shown: vec![],
+            shown: self.shown(ground)?,
         })
     }
 
@@ -285,13 +291,12 @@ impl Premises {
 
     /// What of the data folder an agent may read besides its own places: where the server listens, and the
     /// objects that its repository borrows.
-    fn shown(&self, ground: Option<&Ground>) -> Result<Vec<PathBuf>, Error> {
+    fn shown(&self, ground: &Ground) -> Result<Vec<PathBuf>, Error> {
         let door = match &self.address {
             Address::Socket(path) => path.parent().map(Path::to_owned),
             Address::Tcp { .. } => None,
         };
-        let objects = ground.map(Ground::objects).transpose()?;
-        Ok(door.into_iter().chain(objects).collect())
+        Ok(door.into_iter().chain(ground.objects()?).collect())
     }
 }
 

@@ -31,14 +31,41 @@ pub struct Worktree {
     pub(super) record: Record,
 }
 
-/// The right to work in a worktree, until it is dropped or the process ends.
+/// The right to work in a worktree, until it is dropped or the process ends; of one that was lent, until
+/// whoever has it ends, too.
 #[derive(Debug)]
-pub struct Held(File);
+pub struct Held {
+    file: File,
+    lent: bool,
+}
+
+impl Held {
+    fn new(file: File) -> Self {
+        Self { file, lent: false }
+    }
+
+    /// The same right for a process that is started with it.
+    ///
+    /// # Errors
+    /// If this process has too many files open.
+    pub fn lend(&mut self) -> std::io::Result<File> {
+        self.lent = true;
+        self.file.try_clone()
+    }
+
+    /// Whoever had it is known to be gone.
+    pub fn take_back(&mut self) {
+        self.lent = false;
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A process that is just being started by another thread may still have the file open.
-        flock(&self.0, FlockOperation::Unlock).unwrap_or_default();
+        // A process that is just being started by another thread may still have the file open. Letting go
+        // of the lock lets go of it for everybody who was lent it, so that is left to the last of them.
+        if !self.lent {
+            flock(&self.file, FlockOperation::Unlock).unwrap_or_default();
+        }
     }
 }
 
@@ -231,7 +258,7 @@ impl Worktree {
         let file = file.map_err(Error::file(&path))?;
         flock(&file, FlockOperation::LockExclusive)
             .map_err(|error| Error::file(&path)(error.into()))?;
-        Ok(Held(file))
+        Ok(Held::new(file))
     }
 
     /// The folder that was made, held open; another one in its place is not read.
@@ -249,7 +276,7 @@ pub(super) fn hold(folder: &Path) -> Result<Held, Error> {
     let file = File::options().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(Error::file(&path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Held(file)),
+        Ok(()) => Ok(Held::new(file)),
         Err(rustix::io::Errno::AGAIN) => Err(Error::InUse(folder.to_path_buf())),
         Err(error) => Err(Error::File { path, error: error.into() }),
     }

@@ -84,7 +84,7 @@ fn work(arguments: &[String]) {
     let spec: Spec = serde_json::from_str(&arguments[1]).expect("a spec");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let mut handle = launch(&place, &spec).await.expect("the agent starts");
+        let mut handle = launch(&place, &spec, None).await.expect("the agent starts");
         say("launched");
         while handle.changes().recv().await.is_some() {}
     });

@@ -47,7 +47,7 @@ async fn an_agent_that_ignores_term_with_two_grandchildren_is_gone_before_its_st
         }
         let mut live = Stage::member("ignores-term", isolation).await;
         live.handle.stop(Some(300)).await.expect("it listens");
-        let again = launch(&live.stage.place, &live.spec).await.expect_err("not twice");
+        let again = launch(&live.stage.place, &live.spec, None).await.expect_err("not twice");
         assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
         loop {
             let before = live.stage.has_survivors();
@@ -101,7 +101,7 @@ async fn what_survives_the_kill_is_told_as_a_survivor_until_it_is_gone() {
         assert!(live.stage.has_survivors(), "{way}: it does survive");
         let status = live.stage.place.status().expect("it is written");
         assert!(matches!(status, Some(Status::Stopping { survivor: true, .. })), "{status:?}");
-        launch(&live.stage.place, &live.spec).await.expect_err("nobody else gets its place");
+        launch(&live.stage.place, &live.spec, None).await.expect_err("nobody else gets its place");
         fs::write(freezer.join("freezer.state"), "THAWED").expect("it is thawed");
         let proof = live.proof().await;
         assert!(proof.death != Death::None && !proof.survivor, "{way}: {proof:?}");
@@ -186,7 +186,7 @@ async fn an_agent_that_cannot_start_is_told_as_one_that_never_did() {
     let mut spec = stage.spec("idle", APART);
     spec.isolation.namespace = baton::shim::Want::Try;
     spec.argv = vec!["/no/such/agent".into()];
-    let error = launch(&stage.place, &spec).await.expect_err("there is no such program");
+    let error = launch(&stage.place, &spec, None).await.expect_err("there is no such program");
     assert!(error.to_string().contains("/no/such/agent"), "{error}");
     let found = adopt(&stage.place).await.expect("it is known");
     let Found::Over(Status::NotStarted { why }) = found else { panic!("it never ran: {found:?}") };

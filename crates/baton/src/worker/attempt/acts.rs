@@ -85,12 +85,7 @@ impl Driver {
             }
             Act::Snapshot(why) => self.keep(why),
             Act::Quarantine => {
-                tracing::warn!(%attempt, "something of it may still run");
-                if let Some(ground) = &mut self.ground
-                    && let Err(error) = ground.close("its death is not proved")
-                {
-                    tracing::error!(%attempt, %error, "its worktree was not closed");
-                }
+                self.close_ground().await;
                 None
             }
             Act::Over => {
@@ -100,10 +95,29 @@ impl Driver {
         }
     }
 
+    /// Nobody works in its folder again: something of it may still run. If that cannot be written down, it
+    /// stays in use for as long as this worker lives.
+    async fn close_ground(&mut self) {
+        let attempt = self.card.dispatch.attempt;
+        tracing::warn!(%attempt, "something of it may still run");
+        if self.ground.is_none() && self.started {
+            self.find_ground().await;
+        }
+        let Some(mut ground) = self.ground.take() else { return };
+        match ground.close("its death is not proved") {
+            Ok(()) => self.ground = Some(ground),
+            Err(error) => {
+                tracing::error!(%attempt, %error, "its folder was not closed");
+                ground.hold();
+                std::mem::forget(ground);
+            }
+        }
+    }
+
     /// Begins to keep the work. A plain folder stays where it is, for the next attempt on this machine.
     fn keep(&mut self, why: Why) -> Option<Input> {
         let number = self.card.dispatch.attempt.number;
-        match self.ground.as_ref().map(Ground::worktree) {
+        match self.ground.as_ref().and_then(Ground::worktree) {
             Some(worktree) => {
                 self.keeping = Some(spawn_blocking(move || worktree.snapshot(number)));
                 None

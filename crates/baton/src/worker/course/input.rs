@@ -7,6 +7,8 @@ use crate::adapters::Seen;
 use crate::protocol::{Standing, Verdict};
 use crate::shim::{Cause, Exit, Proof};
 
+use super::At;
+
 /// What happens to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -33,8 +35,8 @@ pub enum Input {
     ShimGone(Proof),
     /// The server says something of it.
     Said(Said),
-    /// Its lease lives so long from now on.
-    Renewed { lease_ms: u64 },
+    /// Its lease was renewed: so long its processes may live without another one.
+    Renewed { until: At },
     /// The server cannot be reached.
     Cut,
     /// A fingerprint of the work as it is now.

@@ -105,7 +105,6 @@ pub(super) fn terms() -> Terms {
     Terms {
         deadlines: Deadlines::of(&policy),
         caps: Caps::of(&policy),
-        lease_ms: policy.lease.0,
         grace_ms: 2 * SECOND,
         consent: Consent::Ask,
         snapshot_every_ms: MINUTE,
@@ -351,7 +350,7 @@ impl Rig {
         if let (Some(id), Some(text)) = (self.server.question.clone(), self.server.answer.clone()) {
             self.say(11, Said::Answer { id: id.to_string(), text });
         }
-        self.soon(12, Thing::Worker(Input::Renewed { lease_ms: self.terms.lease_ms }));
+        self.soon(12, Thing::Worker(Input::Renewed { until: self.now.plus(200_000) }));
     }
 
     fn perform(&mut self, act: Act) {

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
+use crate::clock::boot_ms;
 use crate::protocol::{Down, Hello, Up, Welcome, read, write};
 use crate::websocket::{Gone, Heard, WebSocket, Why};
 
@@ -64,13 +65,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         hello: Hello,
         asides: &mut mpsc::Receiver<Up>,
     ) -> Spoken<std::convert::Infallible> {
+        let asked = boot_ms();
         self.say(&hello.into()).await?;
         let welcome = match timeout(WELCOME_MAX, self.welcome()).await {
             Ok(welcome) => welcome?,
             Err(_) => return Err(gone("it does not say welcome")),
         };
         self.resume(&welcome)?;
-        self.tell(News::Welcome(Box::new(welcome))).await?;
+        self.tell(News::Welcome(Box::new(welcome), asked)).await?;
         let shared = Arc::clone(&self.shared);
         loop {
             // Whoever listens before it looks misses nothing in between.

@@ -233,7 +233,7 @@ fn whoever_is_fenced_is_killed_at_once_and_says_only_what_it_cost_and_that_it_is
     rig.sees(3 * SECOND, used(5, 5));
     rig.sees(3 * SECOND + 100, used(5, 5));
     rig.worker(4 * SECOND, fenced());
-    rig.worker(4 * SECOND + 10, Input::Renewed { lease_ms: 1_000 });
+    rig.worker(4 * SECOND + 10, Input::Renewed { until: super::DAWN.plus(MINUTE) });
     rig.run(MINUTE);
     let after = rig.fenced_after.expect("it was fenced");
     assert_eq!(
@@ -325,11 +325,11 @@ fn a_worker_that_ends_gives_the_run_back() {
 }
 
 #[test]
-fn a_renewed_lease_moves_the_fence_to_two_thirds_of_it() {
+fn a_renewed_lease_moves_the_fence() {
     let mut rig = Rig::prompted(terms());
-    rig.worker(5 * SECOND, Input::Renewed { lease_ms: 300_000 });
-    rig.run(6 * SECOND);
     let until = super::DAWN.plus(5 * SECOND + 200_000);
+    rig.worker(5 * SECOND, Input::Renewed { until });
+    rig.run(6 * SECOND);
     assert_eq!(rig.count(|act| *act == Act::Renew { until }), 1, "{}", rig.log());
 }
 

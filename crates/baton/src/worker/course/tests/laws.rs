@@ -130,7 +130,7 @@ fn things() -> impl Strategy<Value = Input> {
         Just(Input::PromptWritten),
         Just(Input::Deaf),
         Just(Input::Cut),
-        Just(Input::Renewed { lease_ms: 300_000 }),
+        Just(Input::Renewed { until: At(300_000) }),
         Just(Input::Kept),
         Just(Input::Tick),
         Just(Input::Slept { millis: 3_600_000 }),
