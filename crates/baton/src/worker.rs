@@ -79,6 +79,8 @@ pub enum Sign {
     Ready { agents: usize },
     /// The server is not there, and why.
     Away(String),
+    /// The disk takes no reports: nothing more is begun until it does.
+    Full,
 }
 
 /// Why a worker did not start.
@@ -119,6 +121,7 @@ pub async fn run(
         trust: wish.trust,
         key: wish.key,
         machine: adopt::machine(&folder, wish.premises.chance.as_ref())?,
+        process: adopt::process(wish.premises.chance.as_ref()),
         capabilities: wish.premises.settings.capabilities(),
         slots,
         accounts: wish.premises.settings.accounts(),
@@ -138,6 +141,7 @@ pub async fn run(
         heartbeat: HEARTBEAT_USUAL,
         asked: VecDeque::new(),
         draining: false,
+        full: false,
         once: wish.once,
         tell,
     };
@@ -165,6 +169,8 @@ struct Worker<T> {
     /// When the heartbeats were sent that were not answered, since boot: each gets one answer, in order.
     asked: VecDeque<u64>,
     draining: bool,
+    /// Whether the disk took no reports when it was last looked.
+    full: bool,
     once: bool,
     tell: T,
 }
@@ -418,13 +424,23 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     fn give_room(&mut self) {
         let floor = self.premises.settings.memory_floor;
         let short = stock::memory_left().is_some_and(|left| left < floor);
-        if self.whose.is_none() || self.draining || short {
+        if self.whose.is_none() || self.draining || self.is_full() || short {
             return;
         }
         let more = self.stock.promise();
         if more > 0 {
             self.link.credit(more);
         }
+    }
+
+    /// Whether the disk takes no reports: then nothing new is begun, and that is said.
+    fn is_full(&mut self) -> bool {
+        let full = !self.link.keep_again();
+        if full && !std::mem::replace(&mut self.full, full) {
+            (self.tell)(Sign::Full);
+        }
+        self.full = full;
+        full
     }
 
     fn beat(&mut self) {

@@ -216,6 +216,7 @@ impl Flow {
                     held.armed.only(Some(Deadline::UserInput), policy, at);
                 });
             }
+            Event::Withdrawn => self.on_attempt(at, |held, policy| held.go_on(policy, at)),
             Event::Answered { .. } => self.answer(version, at),
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
@@ -408,10 +409,7 @@ impl Flow {
     fn answer(&mut self, version: u64, at: Timestamp) {
         self.hear(version);
         self.on_attempt(at, |held, policy| match &mut held.phase {
-            Phase::WaitingInput(_) => {
-                held.phase = Phase::Working;
-                held.rearm(policy, at);
-            }
+            Phase::WaitingInput(_) => held.go_on(policy, at),
             Phase::Stopping { verdict: Outcome::Blocked { answered, .. }, .. } => *answered = true,
             Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {}
         });

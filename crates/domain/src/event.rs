@@ -104,6 +104,8 @@ pub enum Event {
     },
     /// It asked.
     Asked { question: Message },
+    /// It no longer wanted to know.
+    Withdrawn,
     /// A person answered.
     Answered { answer: Message },
     /// The answer got further.

@@ -232,7 +232,8 @@ impl Agent {
             | Self::Progress(_)
             | Self::Checkpoint(_)
             | Self::Ask(_)
-            | Self::Receive(_) => {}
+            | Self::Receive(_)
+            | Self::Withdraw => {}
         }
     }
 }

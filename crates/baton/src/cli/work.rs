@@ -89,6 +89,11 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
         }
         Sign::Ready { .. } => tracing::info!("the server is there again"),
         Sign::Away(_) => {}
+        Sign::Full => {
+            let why =
+                "the disk takes no reports: they are held, and nothing more is begun until it does";
+            drop(writeln!(session.streams.err, "baton: {why}; next: make room in the data folder"));
+        }
     };
     match worker::run(wish, orders, tell).await {
         Ok(()) => Ok(0),
@@ -154,7 +159,13 @@ pub(super) fn found(session: &Session<'_>) -> Result<Found, Failure> {
 /// What the worker of a data folder is told.
 pub(super) fn read(folder: &Path, found: &Found) -> Result<Settings, Failure> {
     Settings::read(folder, found).map_err(|error: settings::Error| {
-        Problem::new("malformed", error.to_string()).next(error.next()).into()
+        let code = match &error {
+            settings::Error::NoAgent(_) => "no_agent",
+            settings::Error::File { .. }
+            | settings::Error::Syntax { .. }
+            | settings::Error::Invalid { .. } => "invalid",
+        };
+        Problem::new(code, error.to_string()).next(error.next()).into()
     })
 }
 

@@ -61,6 +61,7 @@ fn coming() -> Vec<Up> {
         Hello {
             protocol: VERSION,
             machine: named("build-7"),
+            process: Some(said("4f9ad2c1")),
             version: said("0.1.0"),
             deployment: Some(named("d-4fr0azk29lqb")),
             capabilities: Some(BTreeSet::from([named("rust")])),

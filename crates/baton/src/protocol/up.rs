@@ -22,6 +22,8 @@ frames! {
             protocol: u32,
             /// The machine, by a name that stays the same; whoever comes again under it takes the place of the connection before.
             machine: Label,
+            /// Which process it is: another one under the same name is turned away as long as this one is connected.
+            process: Option<Text<64>>,
             /// The version of the worker.
             version: Text<64>,
             /// The installation that its attempts belong to, if it was here before.

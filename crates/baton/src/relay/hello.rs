@@ -27,6 +27,9 @@ const HEARTBEAT_MS: u64 = 20_000;
 /// Places that are remembered for what was not heard of; the rest is settled by the end of its lease.
 const PLACES_MAX: usize = 4_096;
 
+/// The number of a connection, how it learns that its place is taken, and what its worker was not heard of.
+type Taken = (u64, watch::Receiver<bool>, BTreeSet<AttemptId>);
+
 impl Relay {
     /// Takes a worker in: its place, its attempts as they stand, and whoever claims for it.
     pub(super) async fn seat(
@@ -50,7 +53,7 @@ impl Relay {
             principal: caller.principal.clone(),
             machine: hello.machine,
         };
-        let (number, gone, unheard) = self.take_place(&place);
+        let (number, gone, unheard) = self.take_place(&place, hello.process)?;
         let origin = Text::new("origin", "worker").expect("a plain word is a text");
         let actor =
             Actor { principal: caller.principal.clone(), kind: caller.kind, origin, trace: None };
@@ -92,9 +95,19 @@ impl Relay {
         Ok(present)
     }
 
-    /// Takes the place of whoever was there before, and what that one was not heard of.
-    fn take_place(&self, place: &Place) -> (u64, watch::Receiver<bool>, BTreeSet<AttemptId>) {
+    /// Takes the place of whoever was there before, and what that one was not heard of. Two workers of one
+    /// name would take each other's place for ever, and each would be told of the other's runs.
+    fn take_place(&self, place: &Place, process: Option<Text<64>>) -> Result<Taken, Problem> {
         let mut posts = self.lock();
+        let other = posts.get(place).and_then(|seated| seated.process.as_ref());
+        if other.is_some() && process.is_some() && other != process.as_ref() {
+            let name = &place.machine;
+            let detail = format!(
+                "another worker called {name} is connected: end it with `baton down`, or, if the data folder \
+                 of one is a copy of the other's, remove the file worker/machine from it"
+            );
+            return Err(Problem::new("name_taken", detail).next("baton down"));
+        }
         if posts.len() >= PLACES_MAX && !posts.contains_key(place) {
             posts.retain(|_, seated| seated.gone.receiver_count() > 0);
         }
@@ -105,9 +118,9 @@ impl Relay {
             before.unheard
         });
         let (sender, gone) = watch::channel(false);
-        let seated = Seated { number, gone: sender, unheard: BTreeSet::new() };
+        let seated = Seated { number, process, gone: sender, unheard: BTreeSet::new() };
         posts.insert(place.clone(), seated);
-        (number, gone, unheard.unwrap_or_default())
+        Ok((number, gone, unheard.unwrap_or_default()))
     }
 
     /// The token of an attempt, if it is one of ours and the worker's.

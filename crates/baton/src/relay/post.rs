@@ -102,8 +102,10 @@ impl Post {
     fn leave(&self) {
         self.left.send_replace(true);
         let mut posts = self.relay.lock();
-        let own = posts.get(&self.place).is_some_and(|seated| seated.number == self.number);
-        if own && posts[&self.place].unheard.is_empty() {
+        let own = posts.get_mut(&self.place).filter(|seated| seated.number == self.number);
+        let Some(seated) = own else { return };
+        seated.process = None;
+        if seated.unheard.is_empty() {
             posts.remove(&self.place);
         }
     }

@@ -104,7 +104,7 @@ impl Post {
             Up::Permission(frame) => Some(&frame.id),
             Up::Question(frame) => Some(&frame.id),
             Up::Lifecycle(frame) => {
-                if frame.phase == Phase::InputReceived {
+                if matches!(frame.phase, Phase::InputReceived | Phase::InputWithdrawn) {
                     self.forget_question(attempt);
                 }
                 None
@@ -239,6 +239,9 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
         Phase::Accepted => Sight::Preparing,
         Phase::InputReceived => {
             return Ok(Some(Command::Agent(proof.clone(), Agent::Receive(Mark::Applied))));
+        }
+        Phase::InputWithdrawn => {
+            return Ok(Some(Command::Agent(proof.clone(), Agent::Withdraw)));
         }
         Phase::TimedOut => {
             let deadline = frame.deadline.ok_or_else(|| {

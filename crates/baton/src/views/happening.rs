@@ -61,6 +61,8 @@ words! {
         Checkpointed = "checkpointed",
         /// It asked.
         Asked = "asked",
+        /// It no longer wanted to know.
+        Withdrawn = "withdrawn",
         /// A person answered.
         Answered = "answered",
         /// The answer got further.
@@ -211,6 +213,7 @@ fn of_task(event: &Event) -> EventKind {
         Event::Progressed { .. } => EventKind::Progressed,
         Event::Checkpointed { .. } => EventKind::Checkpointed,
         Event::Asked { .. } => EventKind::Asked,
+        Event::Withdrawn => EventKind::Withdrawn,
         Event::Answered { .. } => EventKind::Answered,
         Event::AnswerMarked { .. } => EventKind::AnswerMarked,
         Event::Spent { .. } => EventKind::Spent,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use baton_domain::ids::{AttemptId, DeploymentId, Label};
+use baton_domain::text::Text;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::chance::Chance;
@@ -163,6 +164,15 @@ pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
     let label = Label::new(&name).map_err(io::Error::other)?;
     write_private(&path, name.as_bytes())?;
     Ok(label)
+}
+
+/// A name of this process alone, by which a server tells it from another worker of the same name.
+#[must_use]
+pub fn process(chance: &dyn Chance) -> Text<64> {
+    let mut bytes = [0; 16];
+    chance.fill(&mut bytes);
+    let name = format!("{:032x}", u128::from_be_bytes(bytes));
+    Text::new("process", name).expect("32 digits are a text")
 }
 
 /// The installation that the attempts of this folder belong to, once that is known.

@@ -1,34 +1,35 @@
 //! Drives one attempt: feeds its course with everything that happens, and carries out what the course says.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::run::Death;
-use baton_domain::text::{Code, Reason, Text};
-use baton_domain::time::{Millis, Timestamp};
+use baton_domain::time::Timestamp;
 use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use crate::adapters::{Follower, Program};
+use crate::adapters::{Follower, Program, Reply};
 use crate::clock::{awake_ms, boot_ms};
 use crate::protocol::{Caps, Conversation};
 use crate::shim::spool::Reader;
-use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
+use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
 use crate::worktree::{self, Taken};
 
 use super::card::Card;
-use super::course::{At, BUSY_EVERY_MS, Broken, Course, Input, Terms, Told};
+use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told};
 use super::ground::Ground;
 use super::link::Link;
-use super::prepare::{Error, Furnished, Premises};
+use super::prepare::Premises;
 
 pub use words::{Word, renewed, word_of, words_of};
 
 mod acts;
+mod begin;
 mod follow;
 mod words;
 
@@ -38,10 +39,6 @@ pub const WORDS_MAX: usize = 64;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How many times: then nothing is known of it, and its fence has fallen long ago.
 const LOOKS_MAX: u32 = 600;
-/// What a reason may say.
-const REASON_BYTES_MAX: usize = 1_000;
-/// How long a run rests whose project is not on this machine: another worker may take it then.
-const ELSEWHERE: Millis = Millis::minutes(5);
 
 /// How an attempt begins here.
 pub enum Start {
@@ -50,11 +47,6 @@ pub enum Start {
     /// A worker before this one began it, and left this.
     Back(Box<io::Result<Found>>),
 }
-
-/// What became of a preparation.
-type Prepared = Result<Result<Furnished, Error>, JoinError>;
-/// One that is under way.
-type Preparing = JoinHandle<Result<Furnished, Error>>;
 
 /// One attempt.
 pub struct Driver {
@@ -76,6 +68,8 @@ pub struct Driver {
     ended: bool,
     /// Whether what it is told was fed as written.
     prompted: bool,
+    /// What its agent was to be told and could not be: the oldest first.
+    unsaid: VecDeque<Reply>,
     /// What was last written because the program waits for it, until that is in the spool.
     owed: Option<Vec<u8>>,
     slept: u64,
@@ -120,6 +114,7 @@ impl Driver {
             started: false,
             ended: false,
             prompted: false,
+            unsaid: VecDeque::new(),
             owed: None,
             slept: slept(),
             fence: At(0),
@@ -145,93 +140,6 @@ impl Driver {
             }
         }
         self.card
-    }
-
-    /// Prepares and launches. What the server says meanwhile is heard; that the lease lives on is waited for.
-    async fn begin(&mut self) {
-        let mut preparing = self.prepare();
-        let mut prepared = None;
-        let prepared = loop {
-            if prepared.as_ref().is_some_and(|it| !matches!(it, Ok(Ok(_))) || self.fence > now())
-                && let Some(prepared) = prepared
-            {
-                break prepared;
-            }
-            let due = self.due();
-            tokio::select! {
-                done = &mut preparing, if prepared.is_none() => prepared = Some(done),
-                word = self.words.recv() => match word {
-                    Some(word) => self.hear(word).await,
-                    None => self.over = true,
-                },
-                () = sleep(due) => self.feed(Input::Tick, now()).await,
-            }
-            if self.over || self.ended {
-                return self.leave(preparing, prepared);
-            }
-        };
-        let spec = match prepared {
-            Ok(Ok(Furnished { card, spec, ground })) => {
-                (self.card, self.ground) = (card, Some(ground));
-                // It may have another home than it was thought to have, and no conversation in it.
-                self.follower = self.card.program().follow(&self.card.turn(None));
-                self.course.goes_on_with(conversation(&self.card));
-                spec
-            }
-            Ok(Err(error)) => return self.feed(Input::Refused(broken(&error)), now()).await,
-            Err(error) => {
-                let broken = lost("not_prepared", &error.to_string());
-                return self.feed(Input::Refused(broken), now()).await;
-            }
-        };
-        self.feed(Input::Prepared, now()).await;
-        if self.over || self.ended {
-            return;
-        }
-        self.started = true;
-        // Leases are renewed while an attempt is prepared, too.
-        let spec = Spec { fence_boot_ms: self.fence.0, ..spec };
-        let Err(error) = self.launch(&spec).await else { return };
-        // Whatever went wrong, the agent may have begun by then: only its folder tells.
-        match shim::adopt(&self.place).await {
-            Ok(Found::Over(Status::NotStarted { .. })) => {
-                self.started = false;
-                let why = format!("its process cannot be started: {error}");
-                self.feed(Input::Refused(lost("launch_failed", &why)), now()).await;
-            }
-            found => self.take(found).await,
-        }
-    }
-
-    async fn launch(&mut self, spec: &Spec) -> io::Result<()> {
-        let right = self.ground.as_mut().map(Ground::lend).transpose()?;
-        let handle = shim::launch(&self.place, spec, right).await?;
-        self.attach(handle).await;
-        Ok(())
-    }
-
-    fn prepare(&self) -> Preparing {
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        spawn_blocking(move || premises.furnish(card))
-    }
-
-    /// What was prepared, or is being, is not needed: its folder stays for the next attempt, and what would
-    /// have signed the agent in goes.
-    fn leave(&self, preparing: Preparing, prepared: Option<Prepared>) {
-        let premises = Arc::clone(&self.premises);
-        tokio::spawn(async move {
-            let prepared = match prepared {
-                Some(prepared) => prepared,
-                None => preparing.await,
-            };
-            if let Ok(Ok(Furnished { card, ground, .. })) = prepared {
-                let cleared = spawn_blocking(move || {
-                    premises.clear(&card);
-                    drop(ground);
-                });
-                drop(cleared.await);
-            }
-        });
     }
 
     /// How long until the course wants to be asked.
@@ -327,6 +235,7 @@ impl Driver {
     async fn attach(&mut self, handle: Handle) {
         self.handle = Some(handle);
         self.catch_up().await;
+        self.say_again().await;
     }
 
     /// Waits for the next thing that happens, and feeds it.
@@ -361,6 +270,7 @@ impl Driver {
             },
             () = sleep(due) => {
                 self.catch_up().await;
+                self.say_again().await;
                 self.look().await;
                 self.feed(Input::Tick, now()).await;
             }
@@ -452,29 +362,6 @@ fn goes_on(program: Program) -> bool {
         | Program::Opencode
         | Program::Acp => true,
     }
-}
-
-fn broken(error: &Error) -> Broken {
-    match error {
-        Error::NoAgent(_) | Error::File { .. } => lost("not_prepared", &error.to_string()),
-        Error::Worktree { .. } => lost("no_worktree", &error.to_string()),
-        Error::Elsewhere(_) => {
-            let until = Some(wall() + ELSEWHERE);
-            Broken::Back { reason: reason(&error.to_string()), until }
-        }
-        Error::Misfit(_) => lost("misused", &error.to_string()),
-    }
-}
-
-fn lost(code: &str, why: &str) -> Broken {
-    let code = Code::new("code", code).expect("a code is a short word");
-    Broken::Lost { code, reason: reason(why) }
-}
-
-fn reason(why: &str) -> Reason {
-    let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
-    let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
-    Text::new("reason", cut).unwrap_or_else(|_| usual())
 }
 
 fn now() -> At {

@@ -216,6 +216,7 @@ impl Course {
                 self.clocks.only(None, at);
                 self.turn.deaf(at);
             }
+            Input::Unheard if self.latch.is_none() => self.turn.unheard(at),
             Input::Ending(cause) => self.shim_ends(cause, at),
             Input::Exited(exit) => self.exited(exit, at),
             Input::Stopped(proof) => {
@@ -243,6 +244,7 @@ impl Course {
             | Input::Launched
             | Input::PromptWritten
             | Input::Deaf
+            | Input::Unheard
             | Input::Moved { .. }
             | Input::Busy { .. } => {}
         }

@@ -52,6 +52,8 @@ pub struct Settings {
     pub key: KeyFrom,
     /// A name of the machine that stays the same.
     pub machine: Label,
+    /// A name of this process alone.
+    pub process: Text<64>,
     /// What its agents can do.
     pub capabilities: std::collections::BTreeSet<Capability>,
     /// Runs that it may hold at once.
@@ -110,11 +112,22 @@ impl Link {
     }
 
     /// Tells something of an attempt. It is kept until the server has it; what ends something is on the
-    /// disk when this answers with its number.
-    pub fn tell(&self, frame: impl Into<Up>) -> io::Result<u64> {
+    /// disk when this answers with its number. What the disk does not take has none yet.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn tell(&self, frame: impl Into<Up>) -> io::Result<Option<u64>> {
         let seq = self.shared.lock().tell(frame.into())?;
         self.shared.told.notify_one();
         Ok(seq)
+    }
+
+    /// Tries again to keep what the disk did not take; whether that is all of it.
+    #[must_use]
+    pub fn keep_again(&self) -> bool {
+        let all = self.shared.lock().keep_again();
+        self.shared.told.notify_one();
+        all
     }
 
     /// What was told of an attempt, by this process or by one before it.
@@ -253,11 +266,13 @@ impl Keeper {
     }
 
     fn hello(&self) -> Hello {
-        let Settings { machine, capabilities, slots, accounts, .. } = self.settings.clone();
+        let Settings { machine, process, capabilities, slots, accounts, .. } =
+            self.settings.clone();
         let deployment = self.shared.deployment.lock();
         Hello {
             protocol: VERSION,
             machine,
+            process: Some(process),
             version: Text::new("version", env!("CARGO_PKG_VERSION")).expect("a version is a text"),
             deployment: deployment.unwrap_or_else(PoisonError::into_inner).clone(),
             capabilities: Some(capabilities),

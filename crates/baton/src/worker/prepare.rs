@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_domain::ids::{AttemptId, DeploymentId, TaskId, TenantId};
+use rustix::fs::OFlags;
 
 use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
@@ -322,7 +323,7 @@ fn with_own(path: &str, own: &Path) -> String {
 /// Copies a file into a home, for its owner alone. What is not there is left out: a program that is not
 /// signed in says so itself.
 fn inject(target: &Path, source: &Path) -> Result<(), Error> {
-    let file = match File::open(source) {
+    let file = match open_plain(source) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             tracing::warn!(source = %source.display(), "a file for the agent's home is not there");
             return Ok(());
@@ -336,6 +337,17 @@ fn inject(target: &Path, source: &Path) -> Result<(), Error> {
         return Err(Error::File { path: source.to_owned(), error });
     }
     write_private(target, &bytes).map_err(at(target))
+}
+
+/// Opens a file of a person to read. Whatever is no file is not waited for: a pipe may have no writer.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits();
+    let flags = i32::try_from(nonblocking).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it must be a plain file"))
 }
 
 /// Puts a file there whole or not at all. A link that an agent left in its home is replaced, not followed.

@@ -2,7 +2,6 @@
 //! nothing is said.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +13,8 @@ use crate::adapters::{Consent, PROGRAMS, Program};
 use crate::protocol::SLOTS_MAX;
 use crate::shape::Span;
 use crate::shim::Want;
+
+use super::prepare::open_plain;
 
 pub use found::{Found, find};
 
@@ -396,7 +397,7 @@ fn every(text: &str) -> Result<Duration, Wrong> {
 
 fn text_of(path: &Path) -> Result<String, Error> {
     let failed = |error| Error::File { path: path.to_owned(), error };
-    let file = match File::open(path) {
+    let file = match open_plain(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         other => other.map_err(failed)?,
     };

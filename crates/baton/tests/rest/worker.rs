@@ -41,6 +41,7 @@ fn hello(machine: &str, attempts: Vec<Alive>) -> Hello {
     Hello {
         protocol: 1,
         machine: machine.parse().expect("a name"),
+        process: None,
         version: said("test"),
         deployment: None,
         capabilities: Some(BTreeSet::new()),

@@ -364,6 +364,7 @@ fn work(
             agent.agent(Agent::Checkpoint(Box::new(note)))
         }
         6 | 7 => agent.agent(Agent::Ask(text("which one?"))),
+        8 if world.chance.chance(0.3) => agent.agent(Agent::Withdraw),
         8 => agent.agent(Agent::Receive(Mark::Applied)),
         9..=12 => agent.agent(block(world)),
         13 => agent.agent(Agent::Fail { code: text("gave_up"), reason: text("it is too hard") }),

@@ -139,6 +139,7 @@ impl Sightings {
             | Event::Progressed { .. }
             | Event::Checkpointed { .. }
             | Event::Asked { .. }
+            | Event::Withdrawn
             | Event::AnswerMarked { .. }
             | Event::ChildrenSettled { .. }
             | Event::Spent { .. }

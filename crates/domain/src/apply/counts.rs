@@ -3,7 +3,7 @@
 use crate::command::Report;
 use crate::deadline::Deadline;
 use crate::policy::Policy;
-use crate::run::{Block, Cap, Counts, Held, Mode, Progress, Tally, Why};
+use crate::run::{Block, Cap, Counts, Held, Mode, Phase, Progress, Tally, Why};
 use crate::task::Recurrence;
 use crate::time::Timestamp;
 
@@ -20,6 +20,12 @@ impl Held {
     pub(super) fn spoke(&mut self, policy: &Policy, at: Timestamp) {
         self.effects = true;
         self.armed.hear(policy, at);
+    }
+
+    /// What it waited for has come, or is not wanted any more.
+    pub(super) fn go_on(&mut self, policy: &Policy, at: Timestamp) {
+        self.phase = Phase::Working;
+        self.rearm(policy, at);
     }
 
     /// After a wait, a watched agent is expected to speak again.

@@ -13,6 +13,7 @@ use crate::worktree::{self, Taken};
 
 use super::super::course::{Act, At, Input, Why};
 use super::super::ground::{self, Ground};
+use super::follow::Written;
 use super::{Driver, now, slept, wall};
 
 /// A shorter sleep of the machine is none: clocks are not read at the same instant.
@@ -48,27 +49,27 @@ impl Driver {
             Act::Tell(report) => {
                 let frame = report.frame(attempt, wall());
                 if let Err(error) = self.link.tell(frame) {
-                    tracing::error!(%attempt, %error, "a report is lost: it cannot be kept");
+                    tracing::error!(%attempt, %error, "a report is lost: too many wait");
                 }
                 None
             }
             Act::Say(reply) => {
-                if let Some(bytes) = self.follower.answer(&reply) {
-                    self.write(&bytes).await;
-                }
+                self.say(reply).await;
                 None
             }
             Act::Prompt(text) => {
-                let bytes = self.follower.prompt(&text);
-                let written = match bytes {
-                    Some(bytes) => self.write(&bytes).await,
-                    None => false,
-                };
-                (!written).then_some(Input::Deaf)
+                let Some(bytes) = self.follower.prompt(&text) else { return Some(Input::Deaf) };
+                match self.write(&bytes).await {
+                    Written::Yes => None,
+                    Written::Refused => Some(Input::Deaf),
+                    Written::Unheard => Some(Input::Unheard),
+                }
             }
             Act::Interrupt => {
                 match (self.follower.interrupt(), &self.handle) {
-                    (Some(bytes), _) => drop(self.write(&bytes).await),
+                    (Some(bytes), _) => {
+                        self.write(&bytes).await;
+                    }
                     (None, Some(handle)) => drop(handle.interrupt().await),
                     (None, None) => {}
                 }
@@ -115,7 +116,7 @@ impl Driver {
     }
 
     /// Begins to keep the work. A plain folder stays where it is, for the next attempt on this machine.
-    fn keep(&mut self, why: Why) -> Option<Input> {
+    pub(super) fn keep(&mut self, why: Why) -> Option<Input> {
         let number = self.card.dispatch.attempt.number;
         match self.ground.as_ref().and_then(Ground::worktree) {
             Some(worktree) => {

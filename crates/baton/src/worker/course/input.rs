@@ -24,6 +24,8 @@ pub enum Input {
     Seen(Seen),
     /// What was last to be written cannot be: the program takes no more turns.
     Deaf,
+    /// What was last to be written could not be now: its shim does not answer.
+    Unheard,
     /// Its shim begins to end it.
     Ending(Cause),
     /// Its first process ended.

@@ -399,7 +399,9 @@ impl Rig {
                     self.soon(after, Thing::Answers);
                 }
             }
-            Report::Phase(Phase::InputReceived) => (server.question, server.answer) = (None, None),
+            Report::Phase(Phase::InputReceived | Phase::InputWithdrawn) => {
+                (server.question, server.answer) = (None, None)
+            }
             Report::Stopped(proof) if !proof.survivor => {
                 server.holds = false;
                 server.cause.get_or_insert("ended_without_result".to_owned());

@@ -25,6 +25,7 @@ fn settings(world: &World, key: &str) -> Settings {
         trust: Trust::Machine,
         key: KeyFrom::Text(Hidden::new(key)),
         machine: "box".parse().expect("a name"),
+        process: "one".parse().expect("a text"),
         capabilities: Default::default(),
         slots: 2,
         accounts: vec![],

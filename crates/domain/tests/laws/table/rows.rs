@@ -136,6 +136,7 @@ pub fn agents() -> Vec<Row> {
         row("checkpoint", |c| agent(c, note())),
         row("ask", |c| agent(c, Agent::Ask(message()))),
         row("receive", |c| agent(c, Agent::Receive(Mark::Applied))),
+        row("withdraw", |c| agent(c, Agent::Withdraw)),
         row("block input", |c| agent(c, block(Why::NeedsInput))),
         row("block capability", |c| agent(c, block(Why::Capability { needs: capability("gpu") }))),
         row("block transient", |c| {

@@ -288,6 +288,17 @@ fn a_wish_is_granted_by_policy_or_asked_of_a_person() {
 }
 
 #[test]
+fn a_question_that_the_agent_takes_back_is_told_as_withdrawn() {
+    let mut rig = Rig::prompted(terms());
+    rig.sees(2 * SECOND, asked("q-1"));
+    rig.sees(3 * SECOND, Seen::Settled { id: "q-1".to_owned() });
+    rig.run(4 * SECOND);
+    assert_eq!(rig.told(|report| *report == Report::Phase(Phase::InputWithdrawn)), 1);
+    assert_eq!(rig.told(|report| *report == Report::Phase(Phase::InputReceived)), 0);
+    assert_eq!(rig.course.phase(), "working");
+}
+
+#[test]
 fn of_two_questions_the_second_is_asked_once_the_first_is_settled() {
     let mut rig = Rig::prompted(terms()).with_person(MINUTE, "both");
     rig.sees(2 * SECOND, asked("q-1"));
