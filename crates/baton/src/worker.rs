@@ -13,7 +13,6 @@ use std::time::Duration;
 use baton_domain::ids::{AttemptId, TenantId};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
-use baton_domain::text::{Reason, Text};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -54,8 +53,6 @@ const HEARTBEAT_USUAL: Duration = Duration::from_secs(20);
 /// How often it is looked whether the server has all reports before a worker goes that was told to: for half
 /// a minute. What is left then, the next worker reports.
 const REPORTING_LOOKS_MAX: u32 = 60;
-/// What a reason may say.
-const REASON_BYTES_MAX: usize = 1_000;
 /// How long a good-bye may take.
 const BYE_MAX: Duration = Duration::from_secs(2);
 /// Tenants of servers that do not say whose worker it is.
@@ -136,6 +133,7 @@ pub async fn run(
         drivers: JoinSet::new(),
         driven: HashMap::new(),
         live: BTreeMap::new(),
+        behind: vec![],
         settling: BTreeSet::new(),
         whose: None,
         heartbeat: HEARTBEAT_USUAL,
@@ -162,6 +160,8 @@ struct Worker<T> {
     /// Whom each of them drives.
     driven: HashMap<Id, AttemptId>,
     live: BTreeMap<AttemptId, Live>,
+    /// Runs of tasks that somebody here still works on; each has its place.
+    behind: Vec<(Dispatch, u16)>,
     /// Attempts that are over, of which the server does not have everything.
     settling: BTreeSet<AttemptId>,
     whose: Option<Whose>,
@@ -303,13 +303,23 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             return;
         }
         let place = self.stock.take(attempt);
-        let Some(whose) = self.whose.clone().filter(|_| !self.draining) else {
+        if self.whose.is_none() || self.draining {
             return self.give_back(attempt, "the worker is about to end");
-        };
+        }
         if dispatch.purpose != Purpose::Work || dispatch.worked_by != WorkedBy::Agent {
             return self.give_back(attempt, "this worker runs agents, and nothing else");
         }
         self.draining |= self.once;
+        self.begin(dispatch, place);
+    }
+
+    /// Begins with a run, once nobody here works on its task any more: what the attempt before did is kept first.
+    fn begin(&mut self, dispatch: Dispatch, place: u16) {
+        let attempt = dispatch.attempt;
+        if self.live.keys().any(|one| one.task == attempt.task) {
+            return self.behind.push((dispatch, place));
+        }
+        let Some(whose) = self.whose.clone() else { return };
         let lease_ms = dispatch.lease_ms;
         match self.premises.card(&whose, dispatch, place) {
             Ok(card) => {
@@ -359,7 +369,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let until = None;
         let (death, survivor) = (Death::NotStarted, false);
         let frames: [Up; 2] = [
-            Released { attempt, seq: 0, reason: reason(why), until }.into(),
+            Released { attempt, seq: 0, reason: attempt::reason(why), until }.into(),
             Stopped { attempt, seq: 0, death, survivor }.into(),
         ];
         for frame in frames {
@@ -392,6 +402,9 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                     self.live.remove(&attempt);
                 }
             }
+        }
+        for (dispatch, place) in std::mem::take(&mut self.behind) {
+            self.begin(dispatch, place);
         }
     }
 
@@ -480,10 +493,4 @@ impl Live {
             tracing::warn!(%attempt, "its driver does not listen");
         }
     }
-}
-
-fn reason(why: &str) -> Reason {
-    let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
-    let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
-    Text::new("reason", cut).unwrap_or_else(|_| usual())
 }

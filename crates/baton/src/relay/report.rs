@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, Command, Expect, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, Label};
 use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::pool::{PoolName, Shut};
@@ -12,7 +13,7 @@ use baton_domain::project::RecordCommand;
 use baton_domain::run::Mark;
 use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
-use baton_store::{Aim, Committed, Error};
+use baton_store::{Aim, Committed, Error, PastId};
 
 use crate::problem::Problem;
 use crate::protocol::{
@@ -25,6 +26,8 @@ use super::{too_slow, trouble};
 
 /// How long an account rests after a hard limit that does not say until when.
 const REST: Millis = Millis::minutes(5);
+/// Checkpoints among which a late one is looked for: a worker has a few on its way at most.
+const LATE_BACK_MAX: usize = 8;
 /// What stands before the words of a request for permission.
 const MAY_IT: &str = "The agent asks for permission: ";
 
@@ -161,6 +164,9 @@ impl Post {
                 let summary = frame.summary.clone().unwrap_or_else(usual);
                 let git = with_session(frame);
                 let note = Note { summary, cursor: None, evidence: vec![], git };
+                if self.is_kept(frame.attempt, &note).await.map_err(Refused::Store)? {
+                    return Ok(None);
+                }
                 supervisor(Supervisor::Snapshot(Box::new(note)))
             }
             Up::Exited(_) => supervisor(Supervisor::Exited),
@@ -179,6 +185,26 @@ impl Post {
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
             Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
         }
+    }
+
+    /// Whether a snapshot of an attempt that is over was told before: nobody counts what comes late.
+    async fn is_kept(&self, attempt: AttemptId, note: &Note) -> Result<bool, Error> {
+        if !self.lock().get(&attempt).is_some_and(|mine| mine.told.fenced) {
+            return Ok(false);
+        }
+        let (engine, tenant) = (self.relay.engine(), &self.caller.tenant);
+        let Some(row) = engine.task(tenant, attempt.task).await?.what else { return Ok(false) };
+        for number in (1..=row.flow.checkpoints).rev().take(LATE_BACK_MAX) {
+            let which = PastId::Checkpoint(number);
+            if let Some(Past::Checkpoint(kept)) =
+                engine.past(tenant, attempt.task, which).await?.what
+                && kept.attempt == attempt.number
+                && kept.note == *note
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether an attempt holds its run, and was not heard under this number.

@@ -199,6 +199,18 @@ pub async fn prove(launch: &Launch) -> io::Result<Proof> {
     Ok(Proof { death, survivor })
 }
 
+/// Ends a shim that is there but does not answer, with everything of its agent, and says what is proved. Its
+/// fence cannot fall as long as it stands still.
+///
+/// # Errors
+/// If nothing is known of it, or this boot cannot be told from another one.
+pub async fn overpower(place: &Place) -> io::Result<Proof> {
+    let launch = place.launch()?.ok_or(io::ErrorKind::NotFound)?;
+    let gone = launch.boot_id != processes::boot_id()? || is_buried(launch.shim).await;
+    let proof = prove(&launch).await?;
+    Ok(Proof { survivor: proof.survivor || !gone, ..proof })
+}
+
 /// Kills one process, if it is still the same one, and waits until it is gone.
 async fn is_buried(process: Process) -> bool {
     let Some(pid) = Pid::from_raw(process.pid) else { return true };

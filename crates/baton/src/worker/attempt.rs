@@ -26,6 +26,7 @@ use super::ground::Ground;
 use super::link::Link;
 use super::prepare::Premises;
 
+pub use begin::reason;
 pub use words::{Word, renewed, word_of, words_of};
 
 mod acts;
@@ -37,8 +38,8 @@ mod words;
 pub const WORDS_MAX: usize = 64;
 /// How often a shim is looked for that does not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How many times: then nothing is known of it, and its fence has fallen long ago.
-const LOOKS_MAX: u32 = 600;
+/// How many times: then it is ended by force, because nobody else guards its agent any more.
+const LOOKS_MAX: u32 = 60;
 
 /// How an attempt begins here.
 pub enum Start {
@@ -297,7 +298,8 @@ impl Driver {
                 },
             }
         }
-        self.end_with(Input::ShimGone(UNPROVED)).await;
+        let proof = shim::overpower(&self.place).await.unwrap_or(UNPROVED);
+        self.end_with(Input::ShimGone(proof)).await;
     }
 
     async fn stopped(&mut self, proof: Proof) {

@@ -25,6 +25,7 @@ mod coming;
 mod doors;
 mod killed;
 mod linked;
+mod once;
 mod reporting;
 mod tenants;
 

@@ -109,7 +109,7 @@ impl Sightings {
             Event::Spent { attempt, .. } if held.is_none_or(|held| held.attempt != *attempt) => {
                 &[Sight::LateSpend]
             }
-            Event::Stopping { verdict: Outcome::TimedOut { .. }, .. } => {
+            Event::Stopping { verdict: Outcome::TimedOut { .. } | Outcome::Lost, .. } => {
                 &[Sight::DeadlineOfTheServer]
             }
             Event::Stopping { verdict: Outcome::Blocked { .. }, .. } if by_time => {

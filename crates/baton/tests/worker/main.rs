@@ -2,6 +2,8 @@
 
 mod answers;
 mod background;
+mod fenced;
 mod house;
 mod killed;
+mod proxy;
 mod whole;

@@ -144,7 +144,9 @@ fn lost(code: &str, why: &str) -> Broken {
     Broken::Lost { code, reason: reason(why) }
 }
 
-fn reason(why: &str) -> Reason {
+/// A sentence, as much of it as a reason may say.
+#[must_use]
+pub fn reason(why: &str) -> Reason {
     let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
     let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
     Text::new("reason", cut).unwrap_or_else(|_| usual())

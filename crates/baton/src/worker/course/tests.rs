@@ -399,8 +399,13 @@ impl Rig {
                     self.soon(after, Thing::Answers);
                 }
             }
-            Report::Phase(Phase::InputReceived | Phase::InputWithdrawn) => {
-                (server.question, server.answer) = (None, None)
+            Report::Phase(Phase::InputReceived) => (server.question, server.answer) = (None, None),
+            Report::Phase(Phase::InputWithdrawn) => {
+                (server.question, server.answer) = (None, None);
+                if server.standing == Standing::Waiting {
+                    server.standing = Standing::Working;
+                    self.say(5, Said::Stands(Standing::Working));
+                }
             }
             Report::Stopped(proof) if !proof.survivor => {
                 server.holds = false;
