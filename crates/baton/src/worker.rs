@@ -20,7 +20,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::client::{KeyFrom, Trust};
 use crate::clock::boot_ms;
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
-
 use crate::shim::{Found, Status};
 
 use adopt::{Left, Lock};
@@ -136,6 +135,7 @@ pub async fn run(
         behind: vec![],
         settling: BTreeSet::new(),
         whose: None,
+        linked: false,
         heartbeat: HEARTBEAT_USUAL,
         asked: VecDeque::new(),
         draining: false,
@@ -165,6 +165,8 @@ struct Worker<T> {
     /// Attempts that are over, of which the server does not have everything.
     settling: BTreeSet<AttemptId>,
     whose: Option<Whose>,
+    /// Whether the server is there.
+    linked: bool,
     heartbeat: Duration,
     /// When the heartbeats were sent that were not answered, since boot: each gets one answer, in order.
     asked: VecDeque<u64>,
@@ -239,6 +241,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match heard {
             News::Welcome(welcome, asked) => self.welcomed(&welcome, asked),
             News::Cut(why) => {
+                self.linked = false;
                 self.asked.clear();
                 self.each(|_| vec![Word::Cut]);
                 (self.tell)(Sign::Away(why));
@@ -266,7 +269,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 
     /// The server is there, for the first time or again: it is told of everybody, and promised room anew.
     fn welcomed(&mut self, welcome: &Welcome, asked: u64) {
-        self.asked.clear();
+        self.linked = true;
         let usual = || TenantId::new(TENANT_USUAL).expect("a plain word is a name");
         let tenant = welcome.tenant.clone().unwrap_or_else(usual);
         self.whose = Some(Whose { deployment: welcome.deployment.clone(), tenant });
@@ -459,9 +462,10 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     fn beat(&mut self) {
         let live = self.live.iter().filter(|(_, live)| !live.fenced);
         let attempts: Vec<_> = live.map(|(attempt, _)| *attempt).collect();
-        if !attempts.is_empty() && self.asked.len() < ASKED_MAX {
-            self.asked.push_back(boot_ms());
-            self.link.heartbeat(attempts);
+        let at = boot_ms();
+        let may = self.linked && !attempts.is_empty() && self.asked.len() < ASKED_MAX;
+        if may && self.link.heartbeat(attempts) {
+            self.asked.push_back(at);
         }
     }
 

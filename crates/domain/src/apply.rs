@@ -254,14 +254,14 @@ impl Flow {
                     *exited = true;
                 }
             }),
-            Event::Stopping { verdict, .. } => self.on_attempt(at, |held, policy| {
+            Event::Stopping { verdict, fenced_at, .. } => self.on_attempt(at, |held, policy| {
                 let mut verdict = verdict.clone();
                 if let Outcome::Blocked { block, .. } = &mut verdict {
                     block.raised = version;
                 }
                 let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
                 held.phase = Phase::Stopping { verdict, survivor, raised: version };
-                held.armed.only(Some(Deadline::Cleanup), policy, at);
+                held.armed.clean_up(*fenced_at, policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {
                 if let Phase::Stopping { survivor, .. } = &mut held.phase {

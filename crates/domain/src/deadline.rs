@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::BACKSTOP;
 use crate::policy::Policy;
 use crate::run::{Mode, Purpose};
 use crate::time::{Millis, Timestamp};
@@ -161,6 +162,14 @@ impl Armed {
         if let Some(deadline) = deadline {
             self.arm(deadline, now + terms.allows(deadline));
         }
+    }
+
+    /// Only the proof of death and the wall clock count from now on. Nobody gives the proof up before
+    /// the fence has fallen: until then the agent may be at work.
+    pub fn clean_up(&mut self, fenced_at: Option<Timestamp>, terms: &impl Allows, now: Timestamp) {
+        self.only(None, terms, now);
+        let told = now + terms.allows(Deadline::Cleanup);
+        self.arm(Deadline::Cleanup, fenced_at.map_or(told, |fence| told.max(fence - BACKSTOP)));
     }
 
     /// Lets a deadline end then.

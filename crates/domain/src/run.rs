@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::contract::SubmissionMark;
 use crate::deadline::{Armed, Deadline};
 use crate::ids::{PrincipalId, StageName};
-use crate::limits::BACKSTOP;
 use crate::pace::Pace;
 use crate::pool::Take;
 use crate::text::Code;
@@ -354,15 +353,6 @@ pub enum Death {
     NotStarted,
     /// It was not.
     None,
-}
-
-impl Held {
-    /// Until when a word of its death is awaited, if it is being stopped.
-    #[must_use]
-    pub fn given_up_at(&self) -> Option<Timestamp> {
-        let cleanup = self.armed.iter().find(|(deadline, _)| *deadline == Deadline::Cleanup);
-        cleanup.map(|(_, at)| at + BACKSTOP)
-    }
 }
 
 impl Run {

@@ -125,7 +125,11 @@ impl Link {
     /// Tries again to keep what the disk did not take; whether that is all of it.
     #[must_use]
     pub fn keep_again(&self) -> bool {
-        let all = self.shared.lock().keep_again();
+        let mut outboxes = self.shared.lock();
+        if !outboxes.is_held_up() {
+            return true;
+        }
+        let all = outboxes.keep_again();
         self.shared.told.notify_one();
         all
     }
@@ -141,9 +145,10 @@ impl Link {
         self.say(Credit { n });
     }
 
-    /// These attempts live.
-    pub fn heartbeat(&self, attempts: Vec<AttemptId>) {
-        self.say(Heartbeat { attempts });
+    /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.
+    #[must_use]
+    pub fn heartbeat(&self, attempts: Vec<AttemptId>) -> bool {
+        self.aside.try_send(Heartbeat { attempts }.into()).is_ok()
     }
 
     /// The worker goes.

@@ -153,6 +153,12 @@ impl Outboxes {
         of.tell(frame)
     }
 
+    /// Whether the disk did not take something.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.boxes.values().any(|of| !of.held_up.is_empty())
+    }
+
     /// Tries again to keep what the disk did not take; whether that is all of it.
     pub fn keep_again(&mut self) -> bool {
         let mut all = true;

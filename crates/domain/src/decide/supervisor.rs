@@ -121,21 +121,18 @@ fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {
     if !lease_is_bounded(length) {
         return Err(Refusal::Invalid { field: "lease".into(), rule: "must be 1 s to 24 h".into() });
     }
-    let expires_at = match grip.held.mode {
-        Mode::Solo => now + length,
-        Mode::Supervised if is_given_up(grip, now) => return Ok(Decision::default()),
+    let expires_at = match (grip.held.mode, &grip.held.phase) {
+        (Mode::Solo, _) => now + length,
+        // What is to die is not renewed: its fence falls, whoever proves what. A survivor that was seen
+        // keeps the run, as long as somebody says so.
+        (Mode::Supervised, Phase::Stopping { survivor: false, .. }) => {
+            return Ok(Decision::default());
+        }
         // Whoever owns the agent was promised the longer one.
-        Mode::Supervised => grip.lease.expires_at.max(now + length),
+        (Mode::Supervised, _) => grip.lease.expires_at.max(now + length),
     };
     let lease = Some(LeaseChange::Renew { expires_at, length });
     Ok(Decision { lease, ..Decision::default() })
-}
-
-/// Whether its death was awaited for long enough: from then on its fence falls, whoever renews. As
-/// long as a survivor is seen, its run is nobody else's.
-fn is_given_up(grip: &Grip<'_>, now: Timestamp) -> bool {
-    matches!(grip.held.phase, Phase::Stopping { survivor: false, .. })
-        && grip.held.given_up_at().is_some_and(|at| at <= now)
 }
 
 fn report(grip: &Grip<'_>, sight: Sight) -> Decision {

@@ -65,7 +65,7 @@ fn next(
         RunState::Idle(idle) => next_idle(flow, run, idle),
         RunState::Held(held) => {
             let expiry = lease.map(|lease| (lease.ends_at(amnesty), Due::Expiry));
-            let deadline = next_deadline(held, lease)
+            let deadline = next_deadline(held)
                 .map(|(deadline, at)| (at.max(amnesty), Due::Deadline(deadline)));
             expiry.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
         }
@@ -87,13 +87,11 @@ fn next_idle(flow: &Flow, run: &Run, idle: &Idle) -> Option<(Timestamp, Due)> {
 
 /// The worker enforces deadlines; the server fires them only as a backstop, except for those that
 /// it alone knows of. An attempt that is being stopped is waited for as long as a process is seen
-/// that will not die; if nobody tells anything, the cleanup deadline ends the wait, but never before
-/// the fence of the last renewal has fallen: until then its agent may be at work.
-fn next_deadline(held: &Held, lease: Option<&Lease>) -> Option<(Deadline, Timestamp)> {
+/// that will not die; if nobody tells anything, the cleanup deadline ends the wait.
+fn next_deadline(held: &Held) -> Option<(Deadline, Timestamp)> {
     if let Phase::Stopping { survivor, .. } = held.phase {
-        let fenced_at = lease.map_or(Timestamp(0), Lease::fenced_at);
-        let given_up = held.given_up_at().filter(|_| !survivor);
-        return given_up.map(|at| (Deadline::Cleanup, at.max(fenced_at)));
+        let cleanup = held.armed.iter().find(|(deadline, _)| *deadline == Deadline::Cleanup);
+        return cleanup.filter(|_| !survivor).map(|(deadline, at)| (deadline, at + BACKSTOP));
     }
     let grace = |deadline| {
         let own = deadline == Deadline::UserInput || held.mode == Mode::Solo;

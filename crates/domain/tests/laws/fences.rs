@@ -89,24 +89,31 @@ fn a_silent_worker_is_to_blame_for_the_wall_clock_and_one_that_is_there_is_not()
 }
 
 #[test]
-fn whoever_only_renews_what_is_stopped_is_waited_for_but_not_for_ever() {
+fn what_is_being_stopped_is_not_renewed_so_that_its_fence_falls() {
     let (mut world, id) = watched();
     world.agent(id, fail()).expect("it is held");
-    let awaited = world.now + Millis(2_000) + BACKSTOP;
-    while world.now < awaited {
-        renew(&mut world, id, None);
-        assert_eq!(world.lease(id).expires_at, world.now + Policy::default().lease);
-        world.wait(Millis::seconds(4));
-    }
-    let last = world.lease(id).clone();
+    let (lease, freed) = (world.lease(id).clone(), world.due_at(id));
     for _ in 0..10 {
+        world.wait(Millis::seconds(10));
         renew(&mut world, id, None);
-        world.wait(Millis::seconds(1));
+        assert_eq!((world.lease(id), world.due_at(id)), (&lease, freed));
     }
-    assert_eq!(*world.lease(id), last, "its fence falls, whoever renews");
-    world.now = last.fenced_at();
+    world.now = lease.fenced_at();
     world.pass(id);
     assert_eq!(world.word(id), "delayed");
+}
+
+#[test]
+fn a_short_lease_does_not_end_before_a_death_could_be_proved() {
+    let (mut world, id) = watched();
+    world.wait(Millis::seconds(299));
+    world.agent(id, fail()).expect("it is held");
+    let awaited = world.now + Millis(2_000) + BACKSTOP;
+    assert_eq!((world.lease(id).expires_at, world.due_at(id)), (awaited, Some(awaited)));
+    world.now = awaited - Millis(1);
+    assert_eq!((world.pass(id), world.word(id)), (0, "stopping"));
+    world.supervisor(id, stopped(Death::Cgroup, false)).expect("it is in time");
+    assert_eq!((world.word(id), world.flow(id).unproven.len()), ("delayed", 0));
 }
 
 #[test]
