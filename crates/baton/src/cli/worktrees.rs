@@ -235,7 +235,7 @@ fn restore(
     let mut found = vec![];
     for house in houses {
         match house.last_snapshot(tenant, task, attempt) {
-            Ok((_, name, commit)) => found.push((house, name, commit)),
+            Ok(last) => found.push((house, last.name, last.commit)),
             Err(Error::NoSnapshot(_)) => {}
             Err(error) => return Err(refused(error)),
         }

@@ -18,12 +18,14 @@ use crate::clock::{awake_ms, boot_ms};
 use crate::protocol::Caps;
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
-use crate::worktree::{self, Taken};
+use crate::worktree;
 
 use super::card::Card;
-use super::course::{At, BUSY_EVERY_MS, Broken, Course, Input, Terms, Told};
+use super::courier::Courier;
+use super::course::{At, BUSY_EVERY_MS, Broken, Course, Input, Terms, Told, Why};
 use super::ground::Ground;
 use super::link::Link;
+use super::parcel::Kept;
 use super::prepare::{Error, Furnished, Premises};
 
 pub use words::{Word, word_of, words_of};
@@ -61,8 +63,13 @@ pub struct Driver {
     follower: Follower,
     place: Place,
     ground: Option<Ground>,
-    /// A snapshot that is being taken.
-    keeping: Option<JoinHandle<Result<Taken, worktree::Error>>>,
+    courier: Courier,
+    /// A snapshot that is being taken, and why.
+    keeping: Option<(Why, JoinHandle<Result<Kept, worktree::Error>>)>,
+    /// Whether the last of its work is on its way to the server, which the end waits for.
+    delivering: bool,
+    /// The conversation that was told last, as it is kept.
+    talked: Option<String>,
     handle: Option<Handle>,
     reader: Option<Reader>,
     /// Whether a process may have come to be.
@@ -86,7 +93,7 @@ impl Driver {
     #[must_use]
     pub fn new(
         premises: Arc<Premises>,
-        link: Link,
+        (link, courier): (Link, Courier),
         card: Card,
         words: mpsc::Receiver<Word>,
         told: Option<Told>,
@@ -109,7 +116,10 @@ impl Driver {
             follower,
             place,
             ground: None,
+            courier,
             keeping: None,
+            delivering: false,
+            talked: None,
             handle: None,
             reader: None,
             started: false,
@@ -294,8 +304,14 @@ impl Driver {
         let due = self.due();
         let kept = async {
             match &mut self.keeping {
-                Some(keeping) => keeping.await,
+                Some((_, keeping)) => keeping.await,
                 None => std::future::pending().await,
+            }
+        };
+        let delivered = async {
+            match self.delivering {
+                true => self.courier.settled(self.card.dispatch.attempt).await,
+                false => std::future::pending().await,
             }
         };
         let changed = async {
@@ -311,6 +327,10 @@ impl Driver {
                 None => self.handle = None,
             },
             taken = kept => self.kept(taken).await,
+            () = delivered => {
+                self.delivering = false;
+                self.feed(Input::Kept, now()).await;
+            }
             word = self.words.recv() => match word {
                 Some(word) => self.hear(word).await,
                 // The worker goes; the shim stays, and its fence with it.
@@ -415,6 +435,7 @@ fn broken(error: &Error) -> Broken {
             let until = Some(wall() + ELSEWHERE);
             Broken::Back { reason: reason(&error.to_string()), until }
         }
+        Error::NoHandoff(..) => lost("no_handoff", &error.to_string()),
         Error::Misfit(_) => lost("misused", &error.to_string()),
     }
 }

@@ -256,10 +256,12 @@ impl Course {
         match said {
             Said::Fenced(_) => self.fenced(at),
             // What ends is told nothing more.
-            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) if ends => {}
+            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) | Said::Checkpointed
+                if ends => {}
             Said::Answer { id, text } => self.answered(&id, text, at),
             Said::Cancel(_) => self.close(Latch::Called, at),
             Said::Stands(standing) => self.stands(standing, at),
+            Said::Checkpointed => self.keep(Why::Phase, at),
         }
     }
 

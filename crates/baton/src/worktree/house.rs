@@ -1,11 +1,12 @@
 //! Where the worktrees of a deployment are on this machine.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::{DeploymentId, ProjectId, TenantId};
 use rustix::fs::{FlockOperation, flock};
+
+use crate::files::make_folder;
 
 use super::beneath::Root;
 use super::names::{plain, refs_of};
@@ -110,8 +111,7 @@ impl House {
 
     /// Makes a folder of ours, which nobody else may enter.
     pub(super) fn make_folder(&self, folder: &Path) -> Result<(), Error> {
-        let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        make(folder).map_err(Error::file(folder))?;
+        make_folder(folder).map_err(Error::file(folder))?;
         let name = self.folder.join(NAME);
         if !name.exists() {
             fs::write(&name, format!("{}\n", self.deployment)).map_err(Error::file(&name))?;
@@ -148,6 +148,12 @@ impl Worktree {
     #[must_use]
     pub fn base(&self) -> &Oid {
         &self.record.base
+    }
+
+    /// The last attempt that was let in.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.record.attempt
     }
 
     /// How far it is.
@@ -208,12 +214,10 @@ impl Worktree {
         }
     }
 
-    /// Its task goes on after all.
-    pub(super) fn reopen(&mut self) -> Result<(), Error> {
-        match self.record.phase {
-            State::Over => self.turn(State::Ready),
-            State::Making | State::Ready | State::Quarantined { .. } => Ok(()),
-        }
+    /// Its task goes on, by this attempt.
+    pub(super) fn let_in(&mut self, attempt: u32) -> Result<(), Error> {
+        self.record.attempt = attempt;
+        self.turn(State::Ready)
     }
 
     fn turn(&mut self, state: State) -> Result<(), Error> {

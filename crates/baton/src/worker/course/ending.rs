@@ -11,8 +11,8 @@ use super::{Act, At, Broken, Course, Place, Report, Until, Why};
 
 /// How long after its grace a shim that says nothing is asked again to end its tree.
 pub(super) const STOP_AGAIN_MS: u64 = 10_000;
-/// How long keeping the work may hold up the proof: the server waits half a minute for that.
-pub(super) const KEEP_MS_MAX: u64 = 10_000;
+/// How long keeping the work, and handing it in, may hold up the proof: the server waits half a minute for that.
+pub(super) const KEEP_MS_MAX: u64 = 20_000;
 
 /// The proof of an attempt of which nothing was started.
 const NOT_STARTED: Proof = Proof { death: Death::NotStarted, survivor: false };
