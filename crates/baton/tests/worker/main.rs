@@ -2,6 +2,8 @@
 
 mod answers;
 mod background;
+mod handoff;
 mod house;
 mod killed;
+mod machines;
 mod whole;
