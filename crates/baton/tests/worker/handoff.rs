@@ -44,8 +44,9 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
     let mut ann = Machine::new(&house, "ann", &first(&house));
     let mut bob = Machine::new(&house, "bob", GOES_ON);
     ann.works(&house, &house.url);
-    drop(house.opened("pipe"));
+    let reads = house.opened("pipe");
     ann.stops();
+    drop(reads);
     goes_on(&house, &ann, &mut bob);
     assert_eq!(house.outcomes(), ["released", "completed"]);
     let told = handed_in(&house, 1).pop().expect("it was handed in");
@@ -58,8 +59,9 @@ fn a_machine_without_the_repository_goes_on_from_what_the_server_has() {
     let mut ann = Machine::new(&house, "ann", &first(&house));
     let mut bob = Machine::new(&house, "bob", GOES_ON);
     ann.works(&house, &house.url);
-    drop(house.opened("pipe"));
+    let reads = house.opened("pipe");
     ann.stops();
+    drop(reads);
     fs::remove_dir_all(bob.clone_of_project()).expect("it is ours");
     goes_on(&house, &ann, &mut bob);
 }
@@ -71,13 +73,15 @@ fn whoever_comes_back_goes_on_from_the_others_work_and_not_from_its_own() {
     let held = format!("edit a.txt ann\ncheckpoint One\nrun cat {}\ncomplete x\n", pipe.display());
     let mut ann = Machine::new(&house, "ann", &held);
     ann.works(&house, &house.url);
-    drop(house.opened("pipe"));
+    let reads = house.opened("pipe");
     ann.stops();
+    drop(reads);
     let held = format!("say x\nsay x\nedit a.txt bob\nrun cat {}\ncomplete x\n", pipe.display());
     let mut bob = Machine::new(&house, "bob", &held);
     bob.works(&house, &house.url);
-    drop(house.opened("pipe"));
+    let reads = house.opened("pipe");
     bob.stops();
+    drop(reads);
     ann.steps("say x\nsay x\nedit a.txt again\ncomplete Done\n");
     ann.works(&house, &house.url);
     assert_eq!(house.waits(), 0, "{}{}", house.logs(), ann.log());
@@ -88,6 +92,8 @@ fn whoever_comes_back_goes_on_from_the_others_work_and_not_from_its_own() {
 #[test]
 fn a_machine_that_dies_while_it_sends_loses_what_it_was_sending_and_nothing_before() {
     let house = house();
+    // Nobody says that it is gone: its lease ends.
+    house.types(&["task", "edit", "T-1", "--policy", r#"{"lease":"10s"}"#]);
     let (one, two) = (house.pipe("one"), house.pipe("two"));
     let steps = format!(
         "edit early.txt yes\ncheckpoint One\nrun cat {}\nedit late.txt yes\ncheckpoint Two\nrun cat {}\n",
@@ -104,10 +110,11 @@ fn a_machine_that_dies_while_it_sends_loses_what_it_was_sending_and_nothing_befo
     drop(pipe);
     line.is_stuck();
     ann.dies("A-1.1");
-    house.types(&["run", "force-release", "R-1.1", "--reason", "Gone"]);
     let mut bob = Machine::new(&house, "bob", "say a\nsay b\nsay c\nsay d\nsay e\ncomplete Done\n");
     bob.works(&house, &house.url);
-    assert_eq!(house.waits(), 0, "{}{}{}", house.logs(), ann.log(), bob.log());
+    // Whoever waits hears that a death is not proved; the run goes on all the same.
+    let attempt = ended(&house, "A-1.2");
+    assert_eq!(attempt["outcome"], "completed", "{attempt}{}{}", ann.log(), bob.log());
     let found = everything(&bob.tree(1));
     assert!(found.contains_key(Path::new("early.txt")), "{found:?}");
     assert!(!found.contains_key(Path::new("late.txt")), "it never came: {found:?}");
@@ -121,8 +128,9 @@ fn work_that_is_damaged_is_refused_and_nobody_begins_from_nothing() {
     let steps = format!("say a\nsay b\nrun touch {}\ncomplete Alone\n", ran.display());
     let mut bob = Machine::new(&house, "bob", &steps);
     ann.works(&house, &house.url);
-    drop(house.opened("pipe"));
+    let reads = house.opened("pipe");
     ann.stops();
+    drop(reads);
     let told = handed_in(&house, 1).pop().expect("it was handed in");
     let digest = told["git"]["bundle"].as_str().expect("it has a name").to_owned();
     let blob = blob(&house.data().join("blobs"), &digest).expect("it is kept");

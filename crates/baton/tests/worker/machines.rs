@@ -183,7 +183,7 @@ pub fn everything(root: &Path) -> BTreeMap<PathBuf, String> {
                 let to = fs::read_link(&path).expect("a link");
                 found.insert(inside, format!("link {}", to.display()));
             } else if kind.is_file() {
-                let runs = fs::metadata(&path).expect("it is there").permissions().mode() & 0o111;
+                let runs = fs::metadata(&path).expect("it is there").permissions().mode() & 0o100;
                 let bytes = fs::read(&path).expect("a file");
                 found.insert(inside, format!("file {runs:o} {bytes:?}"));
             }
@@ -207,10 +207,10 @@ impl Line {
         let (stalls, (tell, stalled)) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
         let stall = Arc::clone(&stalls);
         thread::spawn(move || {
-            let mut held = vec![];
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(&server) else { continue };
-                held.extend(carry(near, far, &stall, &tell));
+                let (stall, tell) = (Arc::clone(&stall), tell.clone());
+                thread::spawn(move || carry(near, far, &stall, &tell));
             }
         });
         Self { url, stalls, stalled }
@@ -234,16 +234,22 @@ fn carry(
     mut far: TcpStream,
     stall: &AtomicBool,
     tell: &mpsc::Sender<()>,
-) -> Option<(TcpStream, TcpStream)> {
+) -> Option<()> {
     let mut first = vec![0; 4_096];
     let count = near.read(&mut first).ok()?;
-    let is_blob = first[..count].starts_with(b"PUT /v1/blobs");
-    if is_blob && stall.load(Ordering::SeqCst) {
-        drop(far.write_all(&first[..count / 2]));
+    // A server answers under its own name alone.
+    let (asked, real) = (near.local_addr().ok()?, far.peer_addr().ok()?);
+    let head = String::from_utf8_lossy(&first[..count]).into_owned();
+    let (start, rest) = head.split_once("\r\n\r\n")?;
+    let start = start.replace(&asked.to_string(), &real.to_string()) + "\r\n\r\n";
+    let body = first[count - rest.len()..count].to_vec();
+    if start.starts_with("PUT /v1/blobs") && stall.load(Ordering::SeqCst) {
+        drop(far.write_all(start.as_bytes()));
         tell.send(()).unwrap_or_default();
-        return Some((near, far));
+        // Nothing more is taken until the one who sends gives up.
+        return near.read_to_end(&mut vec![]).ok().map(|_| ());
     }
-    far.write_all(&first[..count]).ok()?;
+    far.write_all(&[start.as_bytes(), &body].concat()).ok()?;
     let ends = [(near.try_clone().ok()?, far.try_clone().ok()?), (far, near)];
     for (mut from, mut to) in ends {
         thread::spawn(move || {
