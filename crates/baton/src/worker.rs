@@ -38,6 +38,7 @@ mod card;
 mod courier;
 pub mod course;
 mod ground;
+mod lift;
 pub mod link;
 pub mod outbox;
 mod parcel;
@@ -111,6 +112,7 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    lift::lift(&wish.premises, &left).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),

@@ -410,7 +410,6 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         account: card.account.clone().or_else(|| dispatch.account.clone()),
         program: goes_on(card.program()).then(|| card.program().word()),
         conversation: dispatch.session.clone().filter(|_| card.talk.resumed),
-        read: std::collections::BTreeSet::new(),
     }
 }
 
@@ -435,6 +434,7 @@ fn broken(error: &Error) -> Broken {
             let until = Some(wall() + ELSEWHERE);
             Broken::Back { reason: reason(&error.to_string()), until }
         }
+        Error::Unseen { .. } => lost("unseen_code", &error.to_string()),
         Error::NoHandoff(..) => lost("no_handoff", &error.to_string()),
         Error::Misfit(_) => lost("misused", &error.to_string()),
     }

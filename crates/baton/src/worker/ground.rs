@@ -181,6 +181,14 @@ impl Ground {
     pub fn close(&mut self, why: &str) -> Result<(), Error> {
         self.worktree.quarantine(why)
     }
+
+    /// Somebody may again.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open(&mut self) -> Result<(), Error> {
+        self.worktree.release()
+    }
 }
 
 /// What is told of a snapshot: names that mean the same on every machine.

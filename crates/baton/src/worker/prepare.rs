@@ -91,6 +91,12 @@ pub enum Error {
     /// The work of the attempts before is not to be had.
     #[error("the work of {0} cannot be gone on with here: {1}")]
     NoHandoff(AttemptId, String),
+    /// An attempt before wrote what the program would run by itself.
+    #[error(
+        "{program} would run `{path}`, which an agent has changed and nobody has looked at: look at it in `baton \
+         worktree list`, and commit it to the project or remove it"
+    )]
+    Unseen { program: String, path: String },
     /// The project is not here.
     #[error("the project's folder {} is not on this machine", .0.display())]
     Elsewhere(PathBuf),
@@ -194,6 +200,7 @@ impl Premises {
                 Some(*ground)
             }
         };
+        look_first(&card, ground.as_ref())?;
         make_folder(&card.home).map_err(at(&card.home))?;
         if ground.is_none() {
             make_folder(&card.folder).map_err(at(&card.folder))?;
@@ -314,6 +321,17 @@ impl Premises {
         };
         let objects = ground.map(Ground::objects).transpose()?;
         Ok(door.into_iter().chain(objects).collect())
+    }
+}
+
+/// Refuses to start a program beside what it would run although it is told not to, if no person has seen that.
+fn look_first(card: &Card, ground: Option<&Ground>) -> Result<(), Error> {
+    let heeds = card.program().heeds();
+    let Some(ground) = ground.filter(|_| !heeds.is_empty()) else { return Ok(()) };
+    let changed = ground.worktree().changed(card.dispatch.attempt.number, heeds)?;
+    match changed.into_iter().next() {
+        Some(path) => Err(Error::Unseen { program: card.program.clone(), path }),
+        None => Ok(()),
     }
 }
 

@@ -13,6 +13,8 @@ use super::names::{plain, refs_of};
 use super::record::Record;
 use super::{Depot, Error, Git, Key, Oid, State};
 
+/// Why a worktree is quarantined whose agent may still live.
+pub const UNPROVED: &str = "its death is not proved";
 /// The file that says which deployment a folder is of.
 const NAME: &str = "deployment";
 
@@ -192,15 +194,26 @@ impl Worktree {
         self.turn(State::Quarantined { why: why.to_owned() })
     }
 
-    /// Lifts a quarantine whose cause is gone: the late proof of death came.
+    /// Lifts a quarantine whose cause is gone: death was proved after all, or a person has looked. If the task has
+    /// gone on in a later one, it is needed no more.
     ///
     /// # Errors
     /// If that cannot be written down.
     pub fn release(&mut self) -> Result<(), Error> {
+        let key = self.key();
+        let later = Key { generation: key.generation + 1, ..key };
+        let went_on = Record::read(&self.house.folder_of(&later))?.is_some();
         match self.record.phase {
+            State::Quarantined { .. } if went_on => self.turn(State::Over),
             State::Quarantined { .. } => self.turn(State::Ready),
             State::Making | State::Ready | State::Over => Ok(()),
         }
+    }
+
+    /// Whether it is quarantined because a death is not proved, and for nothing else.
+    #[must_use]
+    pub fn is_unproved(&self) -> bool {
+        matches!(&self.record.phase, State::Quarantined { why } if why == UNPROVED)
     }
 
     /// Its task needs it no more, so that it may be pruned. A quarantined one stays as it is.

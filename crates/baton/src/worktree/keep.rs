@@ -57,6 +57,15 @@ pub struct Pruned {
     pub fate: Fate,
 }
 
+/// A worktree whose quarantine is lifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    pub key: Key,
+    pub path: PathBuf,
+    /// Why it was quarantined.
+    pub why: String,
+}
+
 /// What was brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
@@ -177,6 +186,44 @@ impl House {
             self.tidy()?;
         }
         Ok(pruned)
+    }
+
+    /// Lifts the quarantine of the worktrees of a task, or of one generation of it; or only tells which. Whoever is
+    /// worked in stays as it is.
+    ///
+    /// # Errors
+    /// If there is no such worktree, if somebody works in one, or if it cannot be written down.
+    pub fn release(
+        &self,
+        (tenant, task): (&TenantId, TaskId),
+        generation: Option<u32>,
+        yes: bool,
+    ) -> Result<Vec<Released>, Error> {
+        let mut released = vec![];
+        for mut worktree in self.all_worktrees()? {
+            let key = worktree.key();
+            let meant = key.tenant == *tenant
+                && key.task == task
+                && generation.is_none_or(|own| own == key.generation);
+            let State::Quarantined { why } = worktree.state().clone() else { continue };
+            if !meant {
+                continue;
+            }
+            let _held = worktree.hold()?;
+            if yes {
+                worktree.release()?;
+            }
+            released.push(Released { key, path: worktree.path(), why });
+        }
+        Ok(released)
+    }
+
+    /// Those that are quarantined because a death is not proved.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn unproved(&self) -> Result<Vec<Worktree>, Error> {
+        Ok(self.all_worktrees()?.into_iter().filter(Worktree::is_unproved).collect())
     }
 
     /// Packs the repositories of all projects.

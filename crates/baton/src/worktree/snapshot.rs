@@ -188,6 +188,19 @@ impl Worktree {
         self.take(attempt, true)
     }
 
+    /// Which of these are not as they were in the commit that the task began from.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn changed(&self, attempt: u32, paths: &[&str]) -> Result<Vec<String>, Error> {
+        let taken = self.take(attempt, true)?;
+        let call = self.depot()?.call("diff-tree").args(["-r", "-z", "--name-only"]);
+        let call = call.args([self.record.base.as_str(), taken.snapshot().tree.as_str(), "--"]);
+        let said = call.args(paths).run()?;
+        let names = said.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    }
+
     /// The same. Without trust, every file is read again.
     pub(super) fn take(&self, attempt: u32, trust: bool) -> Result<Taken, Error> {
         let _looking = self.look()?;

@@ -9,7 +9,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::protocol::{Checkpoint, Conversation, Work};
 use crate::shim::Proof;
-use crate::worktree::{self, Taken};
+use crate::worktree::{self, Taken, UNPROVED};
 
 use super::super::course::{Act, At, Input, Why};
 use super::super::ground::{self, Ground};
@@ -88,9 +88,17 @@ impl Driver {
             Act::Quarantine => {
                 tracing::warn!(%attempt, "something of it may still run");
                 if let Some(ground) = &mut self.ground
-                    && let Err(error) = ground.close("its death is not proved")
+                    && let Err(error) = ground.close(UNPROVED)
                 {
                     tracing::error!(%attempt, %error, "its worktree was not closed");
+                }
+                None
+            }
+            Act::Lift => {
+                if let Some(ground) = &mut self.ground
+                    && let Err(error) = ground.open()
+                {
+                    tracing::warn!(%attempt, %error, "its worktree stays closed");
                 }
                 None
             }

@@ -202,8 +202,11 @@ impl Course {
     /// It is dead: its work is kept, then all of it is told.
     fn finish(&mut self, at: At) {
         let Some(proof) = self.ladder.proof else { return };
-        if proof.death == Death::None && !self.told.survivor() {
-            self.act(Act::Quarantine);
+        match (proof.death, self.told.survivor()) {
+            (Death::None, false) => self.act(Act::Quarantine),
+            (Death::None, true) | (_, false) => {}
+            // What would not die has died.
+            (_, true) => self.act(Act::Lift),
         }
         let is_known = proof.death == Death::NotStarted || self.told.dead();
         if is_known || !self.keeps_work() {
