@@ -18,6 +18,7 @@ pub mod clockwork;
 pub mod declaration;
 pub mod demo;
 pub mod engine;
+pub mod files;
 pub mod health;
 pub mod home;
 pub mod identity;

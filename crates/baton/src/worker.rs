@@ -17,7 +17,6 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::client::{KeyFrom, Trust};
 use crate::clock::boot_ms;
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
 use crate::shim::{Found, Status};
@@ -25,6 +24,7 @@ use crate::shim::{Found, Status};
 use adopt::{Left, Lock};
 use attempt::{Driver, Start, WORDS_MAX, Word};
 use card::Card;
+use courier::Courier;
 use course::Told;
 use link::{Link, News};
 use prepare::{Premises, Whose};
@@ -33,10 +33,13 @@ use stock::Stock;
 pub mod adopt;
 mod attempt;
 mod card;
+mod courier;
 pub mod course;
 mod ground;
+mod lift;
 pub mod link;
 pub mod outbox;
+mod parcel;
 pub mod prepare;
 pub mod settings;
 mod stock;
@@ -93,8 +96,6 @@ pub enum Error {
 /// How a worker is run.
 pub struct Wish {
     pub premises: Premises,
-    pub trust: Trust,
-    pub key: KeyFrom,
     /// Whether to end after one run.
     pub once: bool,
 }
@@ -111,11 +112,12 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    lift::lift(&wish.premises, &left).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),
-        trust: wish.trust,
-        key: wish.key,
+        trust: wish.premises.trust.clone(),
+        key: wish.premises.key.clone(),
         machine: adopt::machine(&folder, wish.premises.chance.as_ref())?,
         process: adopt::process(wish.premises.chance.as_ref()),
         capabilities: wish.premises.settings.capabilities(),
@@ -125,8 +127,10 @@ pub async fn run(
     };
     let chance = Arc::clone(&wish.premises.chance);
     let (link, news) = Link::open(link, &wish.premises.attempts(), chance)?;
+    let premises = Arc::new(wish.premises);
     let mut worker = Worker {
-        premises: Arc::new(wish.premises),
+        courier: Courier::new(Arc::clone(&premises), link.clone()),
+        premises,
         link,
         stock: Stock::new(slots),
         drivers: JoinSet::new(),
@@ -144,6 +148,7 @@ pub async fn run(
         tell,
     };
     for left in left {
+        worker.courier.go_on(left.attempt);
         worker.take_over(left);
     }
     worker.tidy().await;
@@ -155,6 +160,7 @@ pub async fn run(
 struct Worker<T> {
     premises: Arc<Premises>,
     link: Link,
+    courier: Courier,
     stock: Stock,
     drivers: JoinSet<Card>,
     /// Whom each of them drives.
@@ -362,7 +368,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let (words, heard) = mpsc::channel(WORDS_MAX);
         self.live.insert(attempt, Live { words, lease_ms, fenced: false });
         let (premises, link) = (Arc::clone(&self.premises), self.link.clone());
-        let driver = Driver::new(premises, link, card, heard, told);
+        let driver = Driver::new(premises, (link, self.courier.clone()), card, heard, told);
         let driver = self.drivers.spawn(driver.drive(start)).id();
         self.driven.insert(driver, attempt);
     }
@@ -414,8 +420,12 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     /// Forgets what the server has all reports of.
     async fn settle(&mut self) {
         let before = self.settling.len();
-        let link = self.link.clone();
+        let (link, courier) = (self.link.clone(), self.courier.clone());
         self.settling.retain(|attempt| {
+            // What is still to be sent is told once it was.
+            if courier.is_busy(*attempt) {
+                return true;
+            }
             !link.forget(*attempt).unwrap_or_else(|error| {
                 tracing::warn!(%attempt, %error, "an attempt cannot be forgotten");
                 false

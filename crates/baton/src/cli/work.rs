@@ -63,12 +63,12 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
         premises: Premises {
             data: folder,
             address: absolute(address)?,
+            trust: session.globals.ca_file.clone().map_or(Trust::Machine, Trust::File),
+            key,
             settings,
             found,
             chance: Arc::new(SystemChance),
         },
-        trust: session.globals.ca_file.clone().map_or(Trust::Machine, Trust::File),
-        key,
         once: asked.get_flag("once"),
     };
     let orders = orders().map_err(|error| broke(&error))?;

@@ -26,7 +26,7 @@ pub use start::Start;
 pub use wait::Wait;
 
 /// What begins the names in the `git` of a checkpoint that workers keep for themselves.
-const WORKERS_OWN: &str = "baton-";
+pub const WORKERS_OWN: &str = "baton-";
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use baton_domain::ids::{Account, Capability};
+use baton_domain::ids::{Account, Capability, ProjectId};
 use serde::Deserialize;
 
 use crate::adapters::{Consent, PROGRAMS, Program};
@@ -36,6 +36,8 @@ const SNAPSHOT_EVERY_MIN: Duration = Duration::from_secs(5);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Agents of one worker; each is a capability, and a worker has room for so many.
 const AGENTS_MAX: usize = 16;
+/// Projects of one worker that are elsewhere on its machine.
+const PROJECTS_MAX: usize = 256;
 /// Variables, files, words of one agent.
 const ITEMS_MAX: usize = 64;
 /// What is passed on of the worker's own variables if nobody says.
@@ -59,6 +61,8 @@ pub struct Settings {
     pub env: Vec<String>,
     /// How much agents are kept apart.
     pub isolation: Want,
+    /// Where projects are on this machine, if not where the server says.
+    pub projects: BTreeMap<ProjectId, PathBuf>,
     /// The agents, by their names.
     pub agents: BTreeMap<String, Agent>,
     /// Which of them is meant where a task does not say.
@@ -128,6 +132,7 @@ struct Written {
     snapshot_every: Option<String>,
     env: Option<Vec<String>>,
     isolation: Option<String>,
+    projects: BTreeMap<String, String>,
     agents: BTreeMap<String, WrittenAgent>,
     default_agent: Option<String>,
 }
@@ -254,6 +259,7 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         Some("skip") => Want::Skip,
         Some(_) => return wrong("isolation", "must be try, require or skip"),
     };
+    let projects = projects_of(written.projects, found)?;
     if written.agents.len() > AGENTS_MAX {
         return wrong("agents", format!("must be at most {AGENTS_MAX}"));
     }
@@ -277,7 +283,37 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         );
     }
     let default_agent = written.default_agent;
-    Ok(Settings { slots, memory_floor, snapshot_every, env, isolation, agents, default_agent })
+    Ok(Settings {
+        slots,
+        memory_floor,
+        snapshot_every,
+        env,
+        isolation,
+        projects,
+        agents,
+        default_agent,
+    })
+}
+
+fn projects_of(
+    written: BTreeMap<String, String>,
+    found: &Found,
+) -> Result<BTreeMap<ProjectId, PathBuf>, Wrong> {
+    if written.len() > PROJECTS_MAX {
+        return wrong("projects", format!("must be at most {PROJECTS_MAX}"));
+    }
+    let one = |(name, path): (String, String)| {
+        let field = format!("projects.{name}");
+        let Ok(project) = ProjectId::new(&name) else {
+            return wrong(field, "must be the name of a project");
+        };
+        let path = found.expand(&path);
+        match path.is_absolute() {
+            true => Ok((project, path)),
+            false => wrong(field, "must be an absolute path, or begin with ~/"),
+        }
+    };
+    written.into_iter().map(one).collect()
 }
 
 fn agent_of(name: &str, written: WrittenAgent, found: &Found) -> Result<Agent, Wrong> {

@@ -3,7 +3,9 @@
 mod answers;
 mod background;
 mod fenced;
+mod handoff;
 mod house;
 mod killed;
+mod machines;
 mod proxy;
 mod whole;

@@ -20,7 +20,7 @@ const TOOL_EVERY_MS: u64 = 1_000;
 /// The same for what was used while nobody hears it.
 const USAGE_UNHEARD_MS: u64 = 60_000;
 /// Files that an agent is remembered to have read; whoever reads more reads nothing new.
-pub(super) const READ_MAX: usize = 10_000;
+const READ_MAX: usize = 10_000;
 /// Processor time by which the processes of an agent show that they do something.
 pub(super) const BUSY_MS: u64 = 1_000;
 /// How often whoever drives a course looks what its processes use.

@@ -171,6 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             | Down::Answer(_)
             | Down::Cancel(_)
             | Down::Stands(_)
+            | Down::Checkpointed(_)
             | Down::Drain(_) => Ok(()),
         }
     }
