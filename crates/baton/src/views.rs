@@ -23,7 +23,7 @@ pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room, stripped};
 pub use happening::{EventKind, Happening};
 pub use inbox::{InboxItem, Lookup};
 pub use policy::PolicyView;
-pub use pool::{PauseView, PoolView};
+pub use pool::{MoneyView, PauseView, PoolView};
 pub use project::{ProjectView, StageView};
 pub use run::{AnswerView, BlockView, Knob, Lacking, LeaseView, QuestionView, RunView};
 pub use stats::{ColumnView, HealthView, StatsView, TroubleCode, TroubleView};

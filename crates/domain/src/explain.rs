@@ -105,8 +105,12 @@ pub enum Hindrance {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// This limit is reached.
-    PoolFull { pool: PoolName },
+    /// This limit is reached, until then or until somebody gives back.
+    PoolFull {
+        pool: PoolName,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
     /// It is for this one alone, who does not ask for work.
     AssigneeAbsent { assignee: PrincipalId },
     /// Nobody who asks for work can do all this.

@@ -243,14 +243,18 @@ fn every_pool_that_keeps_a_run_waiting_is_named() {
     }
     for pool in [
         PoolName::Stage(project.clone(), stage("coding")),
-        PoolName::Key(project, key),
+        PoolName::Key(project.clone(), key),
         PoolName::Budget(parent),
         PoolName::Budget(id),
+        PoolName::ProjectBudget(project.clone()),
+        PoolName::ProjectDayBudget(project),
+        PoolName::DayBudget,
         PoolName::Holder(principal("solo")),
     ] {
         full(&mut world, pool.clone());
         let next = Some(Remedy::RaiseLimit { pool: pool.clone() });
-        let expected = Explained { hindrance: Hindrance::PoolFull { pool }, since: None, next };
+        let expected =
+            Explained { hindrance: Hindrance::PoolFull { pool, until: None }, since: None, next };
         assert_eq!(ask(&world, id, &[solo()]), [expected]);
         world.pools.clear();
     }
