@@ -26,5 +26,5 @@ pub use policy::PolicyView;
 pub use pool::{MoneyView, PauseView, PoolView};
 pub use project::{ProjectView, StageView};
 pub use run::{AnswerView, BlockView, Knob, Lacking, LeaseView, QuestionView, RunView};
-pub use stats::{ColumnView, HealthView, StatsView, TroubleCode, TroubleView};
+pub use stats::{ColumnView, ExhaustedView, HealthView, StatsView, TroubleCode, TroubleView};
 pub use task::{EndedWord, TaskView, stage_word};

@@ -32,6 +32,8 @@ use link::{Link, News};
 use prepare::{Premises, Whose};
 use stock::Stock;
 
+pub use stock::Short;
+
 pub mod adopt;
 mod attempt;
 mod card;
@@ -77,6 +79,8 @@ pub enum Sign {
     Ready { agents: usize },
     /// The server is not there, and why.
     Away(String),
+    /// There is no room for one more agent, and why; or there is again.
+    Short(Option<Short>),
 }
 
 /// Why a worker did not start.
@@ -136,6 +140,7 @@ pub async fn run(
         heartbeat: HEARTBEAT_USUAL,
         asked: None,
         draining: false,
+        is_short: false,
         once: wish.once,
         tell,
     };
@@ -163,6 +168,8 @@ struct Worker<T> {
     /// When the oldest heartbeat was sent that was not answered, since boot.
     asked: Option<u64>,
     draining: bool,
+    /// Whether it takes nothing more because there is no room for one more agent.
+    is_short: bool,
     once: bool,
     tell: T,
 }
@@ -408,11 +415,18 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
-    /// Lets the server send as much as there is room for; nothing while memory is short.
+    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
     fn give_room(&mut self) {
-        let floor = self.premises.settings.memory_floor;
-        let short = stock::memory_left().is_some_and(|left| left < floor);
-        if self.whose.is_none() || self.draining || short {
+        if self.whose.is_none() || self.draining {
+            return;
+        }
+        let settings = &self.premises.settings;
+        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
+        if short.is_some() != self.is_short {
+            self.is_short = short.is_some();
+            (self.tell)(Sign::Short(short));
+        }
+        if self.is_short {
             return;
         }
         let more = self.stock.promise();

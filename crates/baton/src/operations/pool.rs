@@ -94,7 +94,10 @@ impl Operation for Set {
 }
 
 /// Every pool that somebody set.
-pub(super) async fn all(call: &Call) -> Result<Told<Pools>, Problem> {
+///
+/// # Errors
+/// If they cannot be read.
+pub async fn all(call: &Call) -> Result<Told<Pools>, Problem> {
     let mut told = Told { what: Pools::new(), as_of: 0 };
     let mut after = None;
     for _ in 0..PAGES_MAX {

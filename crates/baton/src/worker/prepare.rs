@@ -4,9 +4,9 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub struct Premises {
     pub address: Address,
     pub settings: Settings,
     pub found: Found,
+    /// Files besides the data folder that no agent may see.
+    pub secrets: Vec<PathBuf>,
     pub chance: Arc<dyn Chance>,
 }
 
@@ -173,10 +175,17 @@ impl Premises {
             }
         };
         make_folder(&card.home).map_err(at(&card.home))?;
+        let tmp = tmp_of(&card);
+        make_tmp(&tmp).map_err(at(&tmp))?;
         if ground.is_none() {
             make_folder(&card.folder).map_err(at(&card.folder))?;
         }
-        let spec = Spec { shown: self.shown(ground.as_ref())?, ..self.spec(&card, fence_boot_ms)? };
+        let spec = Spec {
+            shown: self.shown(ground.as_ref())?,
+            fixed: self.fixed(&card, ground.is_some()),
+            tmp: Some(tmp),
+            ..self.spec(&card, fence_boot_ms)?
+        };
         let folder = self.attempt(card.dispatch.attempt);
         card.write(&folder).map_err(at(&folder))?;
         Ok(Furnished { card, spec, ground })
@@ -214,13 +223,17 @@ impl Premises {
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
-            hidden: vec![self.data.clone()],
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
             shown: vec![],
+            fixed: vec![],
+            tmp: None,
         })
     }
 
-    /// Takes back what signed the agent in: the next attempt is given it anew.
+    /// Takes back what signed the agent in, which the next attempt is given anew, and what it kept for a while.
     pub fn clear(&self, card: &Card) {
+        // What cannot go now goes before the next attempt, or stays as it is.
+        drop(fs::remove_dir_all(tmp_of(card)));
         let agent = self.settings.agents.get(&card.agent);
         for target in agent.iter().flat_map(|agent| agent.files.keys()) {
             // What is not there any more need not go.
@@ -293,6 +306,32 @@ impl Premises {
         let objects = ground.map(Ground::objects).transpose()?;
         Ok(door.into_iter().chain(objects).collect())
     }
+
+    /// What an agent may not change although its user may: the checkout that its worktree was made from, and
+    /// this program. A project without worktrees is worked on where it is.
+    fn fixed(&self, card: &Card, has_worktree: bool) -> Vec<PathBuf> {
+        let root = card.dispatch.root.as_ref().filter(|_| has_worktree);
+        let root = root.map(|root| PathBuf::from(root.as_str()));
+        let own = self.found.own.parent().map(Path::to_owned);
+        root.into_iter().chain(own.filter(|own| own.starts_with("/tmp"))).collect()
+    }
+}
+
+/// What is the agent's own of a place that everybody else uses, too.
+fn tmp_of(card: &Card) -> PathBuf {
+    card.home.with_file_name("tmp")
+}
+
+/// An empty folder that is used like `/tmp`. Nobody else comes there: those above it are for their owner alone.
+fn make_tmp(tmp: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tmp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "what an attempt before kept for a while is still there");
+        }
+        Ok(()) | Err(_) => {}
+    }
+    make_folder(tmp)?;
+    fs::set_permissions(tmp, Permissions::from_mode(0o1777))
 }
 
 /// What an agent is told: the rules, and the hand-off of its run.
