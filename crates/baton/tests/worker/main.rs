@@ -4,4 +4,5 @@ mod answers;
 mod background;
 mod house;
 mod killed;
+mod limits;
 mod whole;
