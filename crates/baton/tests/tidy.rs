@@ -146,6 +146,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "identity",
             "operations",
             "redaction",
+            "shim",
             "tokens",
         ],
     ),

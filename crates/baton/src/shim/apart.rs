@@ -181,8 +181,8 @@ fn has_own_tmp(spec: &Spec, tmp: &Path) -> bool {
     let Ok(own) = held(tmp) else { return false };
     let over = |place: &str| -> io::Result<()> {
         let place = Path::new(place);
-        // A link leads to the other one of them.
-        if fs::symlink_metadata(place)?.is_symlink() {
+        // A link leads to the other one of them, and what is not there is shared with nobody.
+        if fs::symlink_metadata(place).map_or(true, |found| found.is_symlink()) {
             return Ok(());
         }
         let fixed = spec.fixed.iter().map(|path| Window { path, sort: Sort::Fixed });
