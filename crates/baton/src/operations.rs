@@ -26,6 +26,7 @@ mod stats;
 mod task;
 mod tenant;
 
+pub use pool::all as all_pools;
 pub use project::find as find_project;
 pub use run::{WORKERS_OWN, packet};
 

@@ -30,6 +30,8 @@ use link::{Link, News};
 use prepare::{Premises, Whose};
 use stock::Stock;
 
+pub use stock::Short;
+
 pub mod adopt;
 mod attempt;
 mod card;
@@ -80,6 +82,8 @@ pub enum Sign {
     Away(String),
     /// The disk takes no reports: nothing more is begun until it does.
     Full,
+    /// There is no room for one more agent, and why; or there is again.
+    Short(Option<Short>),
 }
 
 /// Why a worker did not start.
@@ -144,6 +148,7 @@ pub async fn run(
         asked: VecDeque::new(),
         draining: false,
         full: false,
+        is_short: false,
         once: wish.once,
         tell,
     };
@@ -179,6 +184,8 @@ struct Worker<T> {
     draining: bool,
     /// Whether the disk took no reports when it was last looked.
     full: bool,
+    /// Whether it takes nothing more because there is no room for one more agent.
+    is_short: bool,
     once: bool,
     tell: T,
 }
@@ -446,11 +453,18 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
-    /// Lets the server send as much as there is room for; nothing while memory is short.
+    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
     fn give_room(&mut self) {
-        let floor = self.premises.settings.memory_floor;
-        let short = stock::memory_left().is_some_and(|left| left < floor);
-        if self.whose.is_none() || self.draining || self.is_full() || short {
+        if self.whose.is_none() || self.draining || self.is_full() {
+            return;
+        }
+        let settings = &self.premises.settings;
+        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
+        if short.is_some() != self.is_short {
+            self.is_short = short.is_some();
+            (self.tell)(Sign::Short(short));
+        }
+        if self.is_short {
             return;
         }
         let more = self.stock.promise();

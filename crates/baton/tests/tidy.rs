@@ -149,6 +149,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "identity",
             "operations",
             "redaction",
+            "shim",
             "tokens",
         ],
     ),

@@ -7,6 +7,7 @@ use baton_domain::Refusal;
 use baton_domain::history::{CheckpointRecord, Past};
 use baton_domain::ids::{Account, Label, RunId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::pool::PoolName;
 use baton_domain::run::{Mode, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
@@ -16,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operations::{find_project, packet};
+use crate::operations::{all_pools, find_project, packet};
 use crate::problem::Problem;
 use crate::protocol::{
     Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, Work, write,
@@ -86,8 +87,21 @@ impl Post {
             }
             wait = WAIT_SHUT;
         }
-        let claimed = engine.claim_until(self.wish(first), self.until(wait)).await;
-        claimed.map(|claimed| (claimed, first.cloned()))
+        let first = if wait == WAIT_SHUT { self.soonest().await } else { first.cloned() };
+        let claimed = engine.claim_until(self.wish(first.as_ref()), self.until(wait)).await;
+        claimed.map(|claimed| (claimed, first))
+    }
+
+    /// The account that opens first, of those that are all shut: whoever asks why nothing moves is told of it.
+    async fn soonest(&self) -> Option<Account> {
+        let call = self.relay.call(&self.caller, &self.actor);
+        let told = all_pools(&call).await.map(|told| told.what).unwrap_or_default();
+        let opens = |account: &&Account| {
+            let pool = told.get(&PoolName::Account((*account).clone()));
+            let until = pool.and_then(|pool| pool.shut.as_ref()?.until);
+            until.map_or(i64::MAX, |until| until.0)
+        };
+        self.accounts.iter().min_by_key(opens).cloned()
     }
 
     async fn until(&self, longest: Duration) {

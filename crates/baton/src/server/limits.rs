@@ -89,6 +89,8 @@ pub struct Limits {
     pub blobs_max: usize,
     /// Those of them of one tenant.
     pub blobs_per_tenant_max: usize,
+    /// Those of all that only a tenant gets which has none.
+    pub blobs_spare: usize,
     /// Whether `/mcp` serves what the conformance suite asks for, too.
     pub fixtures: bool,
 }
@@ -153,6 +155,7 @@ impl Default for Limits {
             blob_bytes_max: baton_store::blobs::BYTES_MAX,
             blobs_max: 32,
             blobs_per_tenant_max: 16,
+            blobs_spare: 8,
             fixtures: false,
         }
     }

@@ -113,7 +113,7 @@ impl Tree {
         if let Some(link) = self.link.as_ref().filter(|link| is_readable(link)) {
             match birth::heard(link) {
                 Ok(Word::Exited(exit)) => self.exit = Some(exit),
-                Ok(Word::Ready { .. }) => {}
+                Ok(Word::Ready(_)) => {}
                 // It is about to end, and says no more.
                 Err(_) => self.link = None,
             }

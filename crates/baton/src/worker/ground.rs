@@ -64,9 +64,7 @@ impl Premises {
     /// If the repository cannot be used, or the work of the attempts before cannot be had.
     pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, prepare::Error> {
         let of_task = self.of_task(whose, dispatch.attempt.task);
-        let own = self.settings.projects.get(&dispatch.project).cloned();
-        let said = dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str()));
-        let Some(root) = own.or(said) else { return plain(&of_task) };
+        let Some(root) = self.root(dispatch) else { return plain(&of_task) };
         let there = root.is_dir();
         // Whoever has the whole history from the server needs no repository.
         let sent = dispatch.work.as_ref().is_some_and(|work| !work.base_bundles.is_empty());

@@ -4,9 +4,9 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ pub struct Premises {
     pub key: KeyFrom,
     pub settings: Settings,
     pub found: Found,
+    /// Files besides the data folder that no agent may see.
+    pub secrets: Vec<PathBuf>,
     pub chance: Arc<dyn Chance>,
 }
 
@@ -207,6 +209,8 @@ impl Premises {
         card.talk.move_to(&card.home, card.program(), self.chance.as_ref());
         look_first(&card, &ground)?;
         make_folder(&card.home).map_err(at(&card.home))?;
+        let tmp = tmp_of(&card);
+        make_tmp(&tmp).map_err(at(&tmp))?;
         match self.spec(&card, &ground) {
             Ok(spec) => Ok(Furnished { card, spec, ground }),
             Err(error) => {
@@ -251,13 +255,17 @@ impl Premises {
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
-            hidden: vec![self.data.clone()],
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
             shown: self.shown(ground)?,
+            fixed: self.fixed(card, ground.worktree().is_some()),
+            tmp: Some(tmp_of(card)),
         })
     }
 
-    /// Takes back what signed the agent in: the next attempt is given it anew.
+    /// Takes back what signed the agent in, which the next attempt is given anew, and what it kept for a while.
     pub fn clear(&self, card: &Card) {
+        // What cannot go now goes before the next attempt, or stays as it is.
+        drop(fs::remove_dir_all(tmp_of(card)));
         let agent = self.settings.agents.get(&card.agent);
         for target in agent.iter().flat_map(|agent| agent.files.keys()) {
             // What is not there any more need not go.
@@ -329,6 +337,20 @@ impl Premises {
         };
         Ok(door.into_iter().chain(ground.objects()?).collect())
     }
+
+    /// What an agent may not change although its user may: the checkout that its worktree was made from, and
+    /// this program. A project without worktrees is worked on where it is.
+    fn fixed(&self, card: &Card, has_worktree: bool) -> Vec<PathBuf> {
+        let root = self.root(&card.dispatch).filter(|_| has_worktree);
+        let own = self.found.own.parent().map(Path::to_owned);
+        root.into_iter().chain(own.filter(|own| own.starts_with("/tmp"))).collect()
+    }
+
+    /// Where the project is on this machine: where its settings say, or where the project was set up.
+    pub(super) fn root(&self, dispatch: &Dispatch) -> Option<PathBuf> {
+        let own = self.settings.projects.get(&dispatch.project).cloned();
+        own.or_else(|| dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())))
+    }
 }
 
 /// Refuses to start a program beside what it would run although it is told not to, if no person has seen that.
@@ -341,6 +363,23 @@ fn look_first(card: &Card, ground: &Ground) -> Result<(), Error> {
         Some(path) => Err(Error::Unseen { program: card.program.clone(), path }),
         None => Ok(()),
     }
+}
+
+/// What is the agent's own of a place that everybody else uses, too.
+fn tmp_of(card: &Card) -> PathBuf {
+    card.home.with_file_name(of_generation("tmp", card.generation.unwrap_or(1)))
+}
+
+/// An empty folder that is used like `/tmp`. Nobody else comes there: those above it are for their owner alone.
+fn make_tmp(tmp: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tmp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "what an attempt before kept for a while is still there");
+        }
+        Ok(()) | Err(_) => {}
+    }
+    make_folder(tmp)?;
+    fs::set_permissions(tmp, Permissions::from_mode(0o1777))
 }
 
 /// What an agent is told: the rules, and the hand-off of its run.

@@ -243,7 +243,10 @@ pub(super) fn want_pools(
                 | PoolName::Stage(..)
                 | PoolName::Holder(_)
                 | PoolName::Key(..)
-                | PoolName::Account(_) => false,
+                | PoolName::Account(_)
+                | PoolName::ProjectBudget(_)
+                | PoolName::ProjectDayBudget(_)
+                | PoolName::DayBudget => false,
             };
             names.extend(ledger.set.iter().filter(of_a_task).cloned());
         }
@@ -277,9 +280,8 @@ fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
     names.extend(stage.map(|stage| PoolName::Stage(flow.project.clone(), stage)));
     names.extend(flow.key.clone().map(|key| PoolName::Key(flow.project.clone(), key)));
     names.extend([PoolName::Scheduler, PoolName::Project(flow.project.clone())]);
-    for task in flow.ancestors.iter().chain([&flow.id]) {
-        names.extend([PoolName::Tree(*task), PoolName::Budget(*task)]);
-    }
+    names.extend(flow.ancestors.iter().chain([&flow.id]).map(|task| PoolName::Tree(*task)));
+    names.extend(flow.budgets());
 }
 
 /// Locks heads for claims: as many as there are claims, and more in every further round. The time is
