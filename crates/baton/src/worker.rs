@@ -20,6 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::client::{KeyFrom, Trust};
 use crate::clock::boot_ms;
+use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
 
 use crate::shim::{Found, Status};
@@ -111,6 +112,7 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    points::pass(Point::LeftSurveyed);
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),
@@ -275,6 +277,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 }
             }
         }
+        points::pass(Point::Welcomed);
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
         self.give_room();
@@ -364,6 +367,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match ended {
             Ok((driver, card)) => {
                 self.driven.remove(&driver);
+                points::pass(Point::AttemptOver);
                 let attempt = card.dispatch.attempt;
                 self.live.remove(&attempt);
                 self.stock.free(attempt);
@@ -394,6 +398,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             })
         });
         if self.settling.len() < before {
+            points::pass(Point::AttemptForgotten);
             self.tidy().await;
         }
     }

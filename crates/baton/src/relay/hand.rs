@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
 use crate::operations::{find_project, packet};
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
 use crate::views::HandoffView;
@@ -115,6 +116,7 @@ impl Post {
 
     /// Hands a run over, or gives it back.
     async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
+        points::pass(Point::RunClaimed);
         let attempt = claimed.attempt;
         let dispatch = match self.dispatch(claimed, account).await {
             Ok(dispatch) => dispatch,
@@ -133,8 +135,9 @@ impl Post {
         // having heard of this attempt, or its lease ends.
         if self.mouth.hands.send(dispatch.into()).await.is_err() {
             self.heard_of(attempt);
-            self.give_back(attempt).await;
+            return self.give_back(attempt).await;
         }
+        points::pass(Point::RunHanded);
     }
 
     /// Notes that a run is on its way; false if nobody is there to get it.

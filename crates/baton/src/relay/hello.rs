@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::identity::Caller;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     Alive, Fenced, Hello, Renewal, Renewed, Resume, SLOTS_MAX, VERSION, Welcome,
@@ -69,6 +70,7 @@ impl Relay {
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));
         for attempt in lost {
@@ -87,6 +89,7 @@ impl Relay {
         };
         post.say(welcome).map_err(|_| too_slow())?;
         tracing::info!(worker = %post.place.machine, tenant = %post.place.tenant, "a worker came");
+        points::pass(Point::WorkerWelcomed);
         tokio::spawn(Arc::clone(post).claim_for());
         Ok(present)
     }
@@ -201,6 +204,9 @@ impl Post {
                 Err(error) => return Err(error.into()),
             };
             renewed.insert(attempt, answer);
+        }
+        if !renewed.is_empty() {
+            points::pass(Point::LeasesRenewed);
         }
         Ok(renewed)
     }

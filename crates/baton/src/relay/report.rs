@@ -14,6 +14,7 @@ use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
 use baton_store::{Aim, Error};
 
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
@@ -64,8 +65,10 @@ impl Post {
         }
         // So that an answer which is given at once finds who waits for it.
         let asked = self.note_question(&up, attempt);
+        points::pass(Point::ReportHeard);
         match self.submit(attempt, commands).await {
             Ok(committed) => {
+                points::pass(Point::ReportCommitted);
                 self.ack(attempt, seq)?;
                 match committed.task {
                     Some(flow) if holds(&flow, attempt) => self.tell(&flow).await,

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::adapters::{Follower, Program};
 use crate::clock::{awake_ms, boot_ms};
+use crate::points::{self, Point};
 use crate::protocol::Caps;
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
@@ -276,6 +277,7 @@ impl Driver {
     async fn end_with(&mut self, input: Input) {
         self.handle = None;
         if !self.ended {
+            points::pass(Point::ProofHeard);
             self.ended = true;
             self.feed(input, now()).await;
         }

@@ -15,6 +15,7 @@ use baton_domain::ids::{AttemptId, DeploymentId, TaskId, TenantId};
 use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
 use crate::client::Address;
+use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
@@ -179,6 +180,7 @@ impl Premises {
         let spec = Spec { shown: self.shown(ground.as_ref())?, ..self.spec(&card, fence_boot_ms)? };
         let folder = self.attempt(card.dispatch.attempt);
         card.write(&folder).map_err(at(&folder))?;
+        points::pass(Point::CardWritten);
         Ok(Furnished { card, spec, ground })
     }
 

@@ -4,4 +4,8 @@ mod answers;
 mod background;
 mod house;
 mod killed;
+mod points;
+#[path = "../support/processes.rs"]
+mod processes;
+mod ward;
 mod whole;

@@ -7,6 +7,7 @@ use baton_domain::run::Death;
 use baton_domain::text::Line;
 use tokio::task::{JoinError, spawn_blocking};
 
+use crate::points::{self, Point};
 use crate::protocol::Checkpoint;
 use crate::shim::Proof;
 use crate::worktree::{self, Taken};
@@ -123,6 +124,7 @@ impl Driver {
         let attempt = self.card.dispatch.attempt;
         match taken {
             Ok(Ok(taken)) => {
+                points::pass(Point::SnapshotTaken);
                 let tree = taken.snapshot().tree.to_string();
                 if let Taken::New(_) = &taken {
                     self.tell_kept(ground::told(&taken));
@@ -149,6 +151,7 @@ impl Driver {
             self.ended = true;
             return Some(Input::Stopped(Proof { death: Death::NotStarted, survivor: false }));
         }
+        points::pass(Point::StopWanted);
         // Without a connection the shim is being looked for, and is stopped then: the course asks again.
         if let Some(handle) = &self.handle
             && let Err(error) = handle.stop(Some(grace_ms)).await
