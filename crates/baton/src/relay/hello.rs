@@ -51,7 +51,8 @@ impl Relay {
             machine: hello.machine,
         };
         let (number, gone, unheard) = self.take_place(&place);
-        let origin = Text::new("origin", "worker").expect("a plain word is a text");
+        let origin = Text::new("origin", format!("worker {}", place.machine));
+        let origin = origin.expect("the name of a machine leaves room for a word");
         let actor =
             Actor { principal: caller.principal.clone(), kind: caller.kind, origin, trace: None };
         let present = Present(Arc::new(Post {
@@ -73,6 +74,7 @@ impl Relay {
         points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));
+        let lost: BTreeSet<_> = lost.chain(post.strays(&alive).await?).collect();
         for attempt in lost {
             post.give_back(attempt).await;
         }

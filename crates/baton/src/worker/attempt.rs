@@ -98,7 +98,9 @@ impl Driver {
             None => Course::new(attempt, terms, came),
             Some(told) => Course::returning(attempt, terms, told, came),
         };
-        let follower = card.program().follow(&card.turn(None));
+        // Some programs are given their tools in the conversation, not at their start.
+        let tools = premises.tools(&card);
+        let follower = card.program().follow(&card.turn(Some(&tools)));
         let place = Place::at(premises.attempt(attempt));
         let fence = card.came_boot_ms.saturating_add(card.dispatch.lease_ms / 3 * 2);
         Self {

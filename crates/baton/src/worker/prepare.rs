@@ -191,6 +191,10 @@ impl Premises {
         }
         let tools = self.tools(card);
         let plan = card.program().plan(&card.turn(Some(&tools)))?;
+        for folder in &plan.folders {
+            let path = card.home.join(folder);
+            make_folder(&path).map_err(at(&path))?;
+        }
         for file in &plan.files {
             let path = card.home.join(&file.path);
             write_private(&path, file.content.as_bytes()).map_err(at(&path))?;

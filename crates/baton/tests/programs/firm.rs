@@ -235,18 +235,18 @@ impl Firm {
         let log = fs::read_to_string(self.path("log")).unwrap_or_default();
         let task = self.tries(&["task", "show", "T-1"]).stdout;
         let task = String::from_utf8_lossy(&task).into_owned();
-        let spool = fs::read_dir(self.path("data/worker/attempts")).ok();
-        let spools = spool.into_iter().flatten().filter_map(Result::ok).map(|entry| {
-            let bytes = fs::read(entry.path().join("spool")).unwrap_or_default();
-            String::from_utf8_lossy(&bytes)
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(6_000)
-                .collect()
-        });
-        let spools: Vec<String> = spools.collect();
+        let said: String = self.spools().into_iter().map(|path| said_in(&path)).collect();
         let (word, missing) = (self.hired.word, self.model.missing());
-        format!("{word}: {task}\nmissing: {missing:?}\n{}\n{log}", spools.join("\n"))
+        format!("{word}: {task}\nmissing: {missing:?}\n{said}\n{log}")
+    }
+
+    fn spools(&self) -> Vec<PathBuf> {
+        let within = |folder: PathBuf| {
+            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let attempts = within(self.path("data/worker/attempts")).into_iter();
+        attempts.flat_map(|attempt| within(attempt.join("spool"))).collect()
     }
 }
 
@@ -346,4 +346,13 @@ fn with_file(place: &std::path::Path, target: &str, content: &Value) -> String {
     let source = place.join("settings.json");
     fs::write(&source, content.to_string()).expect("there is room");
     format!("files = {{ '~/{target}' = '{}' }}\n", source.display())
+}
+
+/// What can be read of a part of a spool: its end, where it says why it ended.
+fn said_in(path: &std::path::Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text: String =
+        String::from_utf8_lossy(&bytes).chars().filter(|c| !c.is_control()).collect();
+    let from = text.ceil_char_boundary(text.len().saturating_sub(4_000));
+    format!("{}: {}\n", path.display(), &text[from..])
 }

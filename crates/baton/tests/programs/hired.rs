@@ -1,5 +1,7 @@
 //! Real agent programs under a real worker: what people and providers do to them, and what becomes of the run.
 
+use std::thread;
+
 use baton_testkit::model::Turn;
 
 use crate::firm::{Firm, HIRED, Hired, completes};
@@ -106,38 +108,53 @@ fn is_refused(hired: Hired) {
     println!("{} when its provider fails: {outcomes:?}", hired.word);
 }
 
+/// Every program in turn; one that fails says why, and the others are tried all the same.
+fn with_each(story: &str, chosen: impl Fn(&Hired) -> bool, tell: fn(Hired)) {
+    let mut failed = vec![];
+    for hired in HIRED.into_iter().filter(chosen) {
+        let went = thread::spawn(move || tell(hired)).join();
+        println!("{story}: {} {}", hired.word, if went.is_ok() { "ok" } else { "FAILED" });
+        failed.extend(went.is_err().then_some(hired.word));
+    }
+    assert_eq!(failed, [] as [&str; 0], "{story}");
+}
+
+fn all(_: &Hired) -> bool {
+    true
+}
+
 #[test]
 fn smoke_every_program_works_for_a_worker_and_completes_its_run() {
-    HIRED.into_iter().for_each(works);
+    with_each("a turn with tools", all, works);
 }
 
 #[test]
 fn whoever_can_ask_waits_for_a_person_and_whoever_cannot_may_not() {
-    HIRED.into_iter().for_each(asks);
+    with_each("a permission", all, asks);
 }
 
 #[test]
 fn a_killed_program_goes_on_with_its_conversation_in_the_next_attempt() {
-    HIRED.into_iter().for_each(goes_on);
+    with_each("a crash, and the same conversation", all, goes_on);
 }
 
 #[test]
 fn a_cancelled_program_leaves_no_process() {
-    HIRED.into_iter().for_each(is_cancelled);
+    with_each("a cancel", all, is_cancelled);
 }
 
 #[test]
 fn a_limit_without_a_reset_burns_no_attempt_and_rests_the_account() {
-    HIRED.into_iter().for_each(|hired| is_limited(hired, None));
+    with_each("429 without a reset", all, |hired| is_limited(hired, None));
 }
 
 #[test]
 fn a_limit_with_a_reset_rests_the_account_until_then() {
-    let told = HIRED.into_iter().filter(|hired| hired.knows_resets);
-    told.for_each(|hired| is_limited(hired, Some(RESETS_AT)));
+    let knows = |hired: &Hired| hired.knows_resets;
+    with_each("429 with a reset", knows, |hired| is_limited(hired, Some(RESETS_AT)));
 }
 
 #[test]
 fn a_provider_that_fails_ends_the_attempt_and_completes_nothing() {
-    HIRED.into_iter().for_each(is_refused);
+    with_each("500", all, is_refused);
 }

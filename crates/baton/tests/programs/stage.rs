@@ -79,7 +79,7 @@ impl Stage {
         let place = tempfile::tempdir().expect("there is room");
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o711)).expect("it is ours");
         let stage = Self { program, place };
-        for folder in [stage.work(), stage.home().join("tmp"), stage.home().join(".codex")] {
+        for folder in [stage.work(), stage.home().join("tmp")] {
             fs::create_dir_all(folder).expect("there is room");
         }
         stage
@@ -136,6 +136,9 @@ impl Stage {
             turns_max: None,
         };
         let plan = self.program.plan(&turn).expect("it can be started");
+        for folder in &plan.folders {
+            fs::create_dir_all(home.join(folder)).expect("there is room");
+        }
         for file in &plan.files {
             let path = home.join(&file.path);
             fs::create_dir_all(path.parent().expect("it is in a folder")).expect("there is room");

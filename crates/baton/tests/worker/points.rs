@@ -1,6 +1,7 @@
 //! Killed at any place: server, worker, shim, agent, and any two of them.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -98,16 +99,22 @@ fn slow_killed_at_any_place_nobody_is_doubled_and_nothing_is_lost() {
     let (all, total) = (cases(), places().count());
     let step = if baton_testkit::rounds(1) > 1 { 1 } else { SAMPLED };
     let chosen: Vec<_> = all.iter().copied().step_by(step).collect();
-    let next = AtomicUsize::new(0);
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(vec![]));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    strike(*case);
+                    // One that fails says why, and the others are tried all the same.
+                    let case = *case;
+                    if thread::spawn(move || strike(case)).join().is_err() {
+                        failed.lock().expect("nobody panics with it").push(case);
+                    }
                 }
             });
         }
     });
+    let failed = failed.into_inner().expect("nobody panics with it");
+    assert!(failed.is_empty(), "{} of {} fail: {failed:#?}", failed.len(), chosen.len());
     let hit: BTreeSet<_> = chosen.iter().map(|case| case.place).collect();
     println!(
         "fail points: {total} of {total} passed, {} of {total} hit; {} of {} kills, alone and in pairs",

@@ -135,7 +135,7 @@ impl Ward {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = self.house.command(words);
         let log = OpenOptions::new().create(true).append(true).open(self.house.path(words[0]));
-        command.env("BATON_LOG", "plain,info,baton=debug");
+        command.env("BATON_LOG", "plain,info");
         command.env(baton::points::VARIABLE, self.house.path("points"));
         command.stdout(Stdio::piped()).stderr(log.expect("there is room"));
         command
