@@ -98,13 +98,16 @@ enum Said {
     Call { id: String, name: String, arguments: Value },
 }
 
+/// Headers of an answer.
+type Headers = Vec<(&'static str, String)>;
+
 /// A provider's way of asking and saying.
 struct Dialect {
     asked: fn(&Request) -> Asked,
     say: fn(&Said, streamed: bool) -> http::Answer,
     refuse: fn(code: u16) -> Value,
     /// The limit of an account that ends then: what is said, and in which headers.
-    shut: fn(resets_at: u64) -> (Value, Vec<(&'static str, String)>),
+    shut: fn(resets_at: u64) -> (Value, Headers),
 }
 
 /// A model that runs until it is dropped.

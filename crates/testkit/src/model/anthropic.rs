@@ -81,7 +81,7 @@ fn refuse(code: u16) -> Value {
 }
 
 /// As it tells whoever has subscribed.
-fn shut(resets_at: u64) -> (Value, Vec<(&'static str, String)>) {
+fn shut(resets_at: u64) -> (Value, super::Headers) {
     let said = |name, value: &str| (name, value.to_owned());
     let reset = resets_at.to_string();
     let headers = vec![

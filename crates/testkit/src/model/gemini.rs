@@ -58,6 +58,6 @@ fn refuse(code: u16) -> Value {
 }
 
 /// It does not say when.
-fn shut(_resets_at: u64) -> (Value, Vec<(&'static str, String)>) {
+fn shut(_resets_at: u64) -> (Value, super::Headers) {
     (refuse(super::LIMITED), vec![])
 }

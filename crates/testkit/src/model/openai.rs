@@ -84,7 +84,7 @@ fn refuse(code: u16) -> Value {
 }
 
 /// As it tells whoever has subscribed.
-fn shut(resets_at: u64) -> (Value, Vec<(&'static str, String)>) {
+fn shut(resets_at: u64) -> (Value, super::Headers) {
     let headers = vec![
         ("x-codex-primary-used-percent", "100".to_owned()),
         ("x-codex-primary-window-minutes", "300".to_owned()),
