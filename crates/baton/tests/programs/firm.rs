@@ -32,6 +32,8 @@ pub struct Hired {
     pub agent: Agent,
     /// Whether it can ask a person before it does something.
     pub asks: bool,
+    /// Whether it says that its provider limits it, before its time is up.
+    pub tells_limits: bool,
     /// Whether its provider's limits say when they end.
     pub knows_resets: bool,
     /// Its tool that runs commands, and the argument that is the command.
@@ -43,6 +45,7 @@ pub const HIRED: [Hired; 6] = [
         word: "claude",
         agent: Agent::Claude,
         asks: true,
+        tells_limits: true,
         knows_resets: true,
         shell: ("Bash", "command"),
     },
@@ -50,6 +53,7 @@ pub const HIRED: [Hired; 6] = [
         word: "codex",
         agent: Agent::Codex,
         asks: true,
+        tells_limits: true,
         knows_resets: true,
         shell: ("exec_command", "cmd"),
     },
@@ -57,6 +61,7 @@ pub const HIRED: [Hired; 6] = [
         word: "codex-exec",
         agent: Agent::Codex,
         asks: false,
+        tells_limits: true,
         knows_resets: false,
         shell: ("exec_command", "cmd"),
     },
@@ -64,6 +69,7 @@ pub const HIRED: [Hired; 6] = [
         word: "gemini",
         agent: Agent::Gemini,
         asks: false,
+        tells_limits: true,
         knows_resets: false,
         shell: ("run_shell_command", "command"),
     },
@@ -71,6 +77,7 @@ pub const HIRED: [Hired; 6] = [
         word: "opencode",
         agent: Agent::Opencode,
         asks: false,
+        tells_limits: true,
         knows_resets: false,
         shell: ("bash", "command"),
     },
@@ -78,6 +85,7 @@ pub const HIRED: [Hired; 6] = [
         word: "acp",
         agent: Agent::Opencode,
         asks: true,
+        tells_limits: false,
         knows_resets: false,
         shell: ("bash", "command"),
     },
