@@ -21,9 +21,12 @@ const COMING_BACK: [&str; 5] = [
     "worker.welcomed",
 ];
 /// Runs at once: most of their time they wait.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 /// Of so many cases one is tried where there is no time for all.
-const SAMPLED: usize = 18;
+const SAMPLED: usize = 23;
+
+/// The first of those: a run that is claimed and not handed over, which was lost for a while once.
+const FIRST: usize = 3;
 
 /// Somebody stands at a place, and is killed there, perhaps with somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +100,8 @@ fn slow_killed_at_any_place_nobody_is_doubled_and_nothing_is_lost() {
     let never: Vec<_> = places().filter(|place| !passed.contains(*place)).collect();
     assert_eq!(never, [] as [&str; 0], "these places are listed and never passed");
     let (all, total) = (cases(), places().count());
-    let step = if baton_testkit::rounds(1) > 1 { 1 } else { SAMPLED };
-    let chosen: Vec<_> = all.iter().copied().step_by(step).collect();
+    let (first, step) = if baton_testkit::rounds(1) > 1 { (0, 1) } else { (FIRST, SAMPLED) };
+    let chosen: Vec<_> = all.iter().copied().skip(first).step_by(step).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(vec![]));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
