@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod operation;
 pub mod operations;
 pub mod pieces;
+pub mod points;
 pub mod problem;
 pub mod protocol;
 pub mod redaction;

@@ -18,6 +18,7 @@ use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::clock::boot_ms;
+use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
 use crate::shim::{Found, Status};
 
@@ -116,6 +117,7 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    points::pass(Point::LeftSurveyed);
     lift::lift(&wish.premises, &left).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
@@ -299,6 +301,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 }
             }
         }
+        points::pass(Point::Welcomed);
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
         self.give_room();
@@ -402,6 +405,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match ended {
             Ok((driver, card)) => {
                 self.driven.remove(&driver);
+                points::pass(Point::AttemptOver);
                 let attempt = card.dispatch.attempt;
                 self.live.remove(&attempt);
                 self.stock.free(attempt);
@@ -439,6 +443,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             })
         });
         if self.settling.len() < before {
+            points::pass(Point::AttemptForgotten);
             self.tidy().await;
         }
     }

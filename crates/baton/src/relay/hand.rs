@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
 use crate::operations::{all_pools, find_project, packet};
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, Work, write,
@@ -134,6 +135,7 @@ impl Post {
 
     /// Hands a run over, or gives it back.
     async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
+        points::pass(Point::RunClaimed);
         let attempt = claimed.attempt;
         let dispatch = match self.dispatch(claimed, account).await {
             Ok(dispatch) => dispatch,
@@ -154,8 +156,9 @@ impl Post {
         // having heard of this attempt, or its lease ends.
         if self.mouth.hands.send(dispatch.into()).await.is_err() {
             self.heard_of(attempt);
-            self.give_back(attempt).await;
+            return self.give_back(attempt).await;
         }
+        points::pass(Point::RunHanded);
     }
 
     /// Notes that a run is on its way; false if nobody is there to get it.

@@ -16,6 +16,7 @@ use baton_domain::time::Millis;
 use baton_store::{Aim, Committed, Error, PastId};
 
 use crate::operations::WORKERS_OWN;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
@@ -69,8 +70,10 @@ impl Post {
         }
         // So that an answer which is given at once finds who waits for it.
         let asked = self.note_question(&up, attempt);
+        points::pass(Point::ReportHeard);
         match self.submit(attempt, commands).await {
             Ok(committed) => {
+                points::pass(Point::ReportCommitted);
                 self.ack(attempt, seq)?;
                 if let (Up::Checkpoint(_), Some(flow)) = (&up, &committed.task) {
                     self.knows_checkpoints(flow, attempt);

@@ -24,6 +24,7 @@ use crate::identity::{self, Caller, Identity};
 use crate::mcp::http::Guest;
 use crate::operation::{Declaration, Entry, Reply};
 use crate::operations::{BLOB_READ, BLOB_WRITE};
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::shape::{Position, Shape};
 use crate::surface;
@@ -352,7 +353,13 @@ impl Asking {
     /// Performs it once.
     pub async fn perform(&self, arguments: Value) -> Result<Reply, Problem> {
         let call = self.call(&arguments);
-        self.entry.perform(arguments, Arc::new(call)).await
+        if !self.entry.about.changes() {
+            return self.entry.perform(arguments, Arc::new(call)).await;
+        }
+        points::pass(Point::RequestHeard);
+        let performed = self.entry.perform(arguments, Arc::new(call)).await;
+        points::pass(Point::RequestCommitted);
+        performed
     }
 
     fn call(&self, arguments: &Value) -> Call {

@@ -12,6 +12,8 @@ use rustix::net::{
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
+use crate::points::{self, Point};
+
 use super::apart::{self, Room};
 use super::inside::{self, Bidding, WORD_BYTES_MAX, Word};
 use super::kernel::{self, Born, Side};
@@ -134,6 +136,7 @@ pub(super) fn plain(
 
 /// Opens the gate, and waits until the agent has become its program.
 fn open(born: Born, ours: Ours) -> Result<(Born, Ours), Failed> {
+    points::pass(Point::RootWritten);
     let mut code = [0; 4];
     let opened = write(&ours.gate, b"g")
         .map_err(io::Error::from)

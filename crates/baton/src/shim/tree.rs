@@ -11,6 +11,8 @@ use rustix::process::{
     pidfd_send_signal, set_child_subreaper, wait,
 };
 
+use crate::points::{self, Point};
+
 use super::birth::{self, Failed, Ours};
 use super::cgroup::Cgroup;
 use super::inside::{Bidding, Word};
@@ -49,6 +51,7 @@ impl Tree {
         launch.isolation.subreaper = is_subreaper;
         let cgroup = group(spec, launch)?;
         place.write_launch(launch)?;
+        points::pass(Point::LaunchWritten);
         let enter = |born: &Born| match &cgroup {
             None => Ok(()),
             Some(group) => group.enter(born.pid),

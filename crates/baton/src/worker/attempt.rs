@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::adapters::{Follower, Program, Reply};
 use crate::clock::{awake_ms, boot_ms};
+use crate::points::{self, Point};
 use crate::protocol::{Caps, Conversation};
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
@@ -105,7 +106,9 @@ impl Driver {
             None => Course::new(attempt, terms, came),
             Some(told) => Course::returning(attempt, terms, told, came),
         };
-        let follower = card.program().follow(&card.turn(None));
+        // Some programs are given their tools in the conversation, not at their start.
+        let tools = premises.tools(&card);
+        let follower = card.program().follow(&card.turn(Some(&tools)));
         let place = Place::at(premises.attempt(attempt));
         Self {
             premises,
@@ -235,6 +238,7 @@ impl Driver {
     async fn end_with(&mut self, input: Input) {
         self.handle = None;
         if !self.ended {
+            points::pass(Point::ProofHeard);
             self.ended = true;
             if let Some(ground) = &mut self.ground {
                 ground.hold();

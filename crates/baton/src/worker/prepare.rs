@@ -17,6 +17,7 @@ use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
 use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
 use crate::files::{make_folder, replace};
+use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
@@ -212,7 +213,10 @@ impl Premises {
         let tmp = tmp_of(&card);
         make_tmp(&tmp).map_err(at(&tmp))?;
         match self.spec(&card, &ground) {
-            Ok(spec) => Ok(Furnished { card, spec, ground }),
+            Ok(spec) => {
+                points::pass(Point::CardWritten);
+                Ok(Furnished { card, spec, ground })
+            }
             Err(error) => {
                 self.clear(&card);
                 Err(error)
@@ -230,6 +234,10 @@ impl Premises {
         }
         let tools = self.tools(card);
         let plan = card.program().plan(&card.turn(Some(&tools)))?;
+        for folder in &plan.folders {
+            let path = card.home.join(folder);
+            make_folder(&path).map_err(at(&path))?;
+        }
         for file in &plan.files {
             let path = card.home.join(&file.path);
             put(&path, file.content.as_bytes())?;

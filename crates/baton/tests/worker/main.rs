@@ -8,5 +8,9 @@ mod house;
 mod killed;
 mod limits;
 mod machines;
+mod points;
+#[path = "../support/processes.rs"]
+mod processes;
 mod proxy;
+mod ward;
 mod whole;

@@ -7,6 +7,7 @@ use baton_domain::run::Death;
 use baton_domain::text::Line;
 use tokio::task::{JoinError, spawn_blocking};
 
+use crate::points::{self, Point};
 use crate::protocol::{Checkpoint, Conversation, Work};
 use crate::shim::Proof;
 use crate::worktree::{self, Taken, UNPROVED};
@@ -152,6 +153,7 @@ impl Driver {
         let attempt = self.card.dispatch.attempt;
         match kept {
             Ok(Ok(Kept { taken, packed })) => {
+                points::pass(Point::SnapshotTaken);
                 let tree = taken.snapshot().tree.to_string();
                 match packed {
                     Some((work, blobs)) => self.send(&taken, work, blobs),
@@ -204,6 +206,7 @@ impl Driver {
             self.ended = true;
             return Some(Input::Stopped(Proof { death: Death::NotStarted, survivor: false }));
         }
+        points::pass(Point::StopWanted);
         // Without a connection the shim is being looked for, and is stopped then: the course asks again.
         if let Some(handle) = &self.handle
             && let Err(error) = handle.stop(Some(grace_ms)).await
