@@ -39,16 +39,15 @@ const LANES: &str = "WITH RECURSIVE l (lane, task) AS (
         UNION ALL
         SELECT n.lane, n.task FROM l CROSS JOIN LATERAL (
             SELECT lane, task FROM flows WHERE tenant = $1 AND lane > l.lane
-            ORDER BY lane, ready_at, task LIMIT 1) n)
-    SELECT lane, task FROM l LIMIT $2";
-const PROBES: &str = "WITH RECURSIVE l (lane, task) AS (
+            ORDER BY lane, ready_at, task LIMIT 1) n),
+    p (lane, task) AS (
         (SELECT probe, task FROM flows WHERE tenant = $1 AND probe IS NOT NULL
          ORDER BY probe, ready_at, task LIMIT 1)
         UNION ALL
-        SELECT n.probe, n.task FROM l CROSS JOIN LATERAL (
-            SELECT probe, task FROM flows WHERE tenant = $1 AND probe > l.lane
+        SELECT n.probe, n.task FROM p CROSS JOIN LATERAL (
+            SELECT probe, task FROM flows WHERE tenant = $1 AND probe > p.lane
             ORDER BY probe, ready_at, task LIMIT 1) n)
-    SELECT lane, task FROM l LIMIT $2";
+    (SELECT lane, task FROM l LIMIT $2) UNION ALL (SELECT lane, task FROM p LIMIT $2)";
 const BODIES: &str = "SELECT body FROM flows WHERE tenant = $1 AND task = ANY($2::int8[])";
 /// The lanes that claims of a batch may take from, by tenant.
 #[derive(Default)]
@@ -69,16 +68,14 @@ pub(super) struct Waiting {
     heads: Vec<(i64, TaskId)>,
 }
 
-/// Asks for the lanes in which something waits; tells where the first of two answers will be.
+/// Asks for the lanes in which something waits; tells where the answer will be.
 pub(super) fn ask_lanes(flush: &mut Flush, tenant: i64) -> usize {
-    let at = flush.add(LANES, params![tenant, LANES_MAX]);
-    flush.add(PROBES, params![tenant, LANES_MAX]);
-    at
+    flush.add(LANES, params![tenant, LANES_MAX])
 }
 
 impl Waiting {
     pub(super) fn read(tenant: i64, answers: &mut Answers, at: usize) -> Self {
-        let rows = answers.rows(at).into_iter().chain(answers.rows(at + 1));
+        let rows = answers.rows(at).into_iter();
         Self { tenant, heads: rows.map(|row| (row.get(0), TaskId(nat(row.get(1))))).collect() }
     }
 }

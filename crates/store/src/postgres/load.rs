@@ -68,13 +68,14 @@ const REQUESTS: &str =
             AND e.version = r.entry)
     FROM unnest($1::int8[], $2::text[], $3::text[]) n (tenant, principal, key)
     JOIN requests r ON r.tenant = n.tenant AND r.principal = n.principal AND r.key = n.key";
-const TENANTS: &str = "SELECT id, last_at, records_version, records_head FROM tenants
-    WHERE id = ANY($1::int8[])";
+/// Time, amnesty and how commits are kept, beside how far each tenant is.
 const STATE: &str = concat!(
     "SELECT ",
     told!(),
     ", (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
-    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> ''"
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '',
+    t.id, t.last_at, t.records_version, t.records_head
+    FROM tenants t WHERE t.id = ANY($1::int8[])"
 );
 
 /// Tenants and tasks, as two arrays.
@@ -100,7 +101,6 @@ struct First {
     owed: Option<usize>,
     lanes: Vec<(i64, usize)>,
     guess: Option<Guess>,
-    tenants: usize,
     state: usize,
 }
 
@@ -266,8 +266,7 @@ fn ask(
         owed,
         lanes,
         guess,
-        tenants: flush.add(TENANTS, params![tenants]),
-        state: flush.add(STATE, vec![]),
+        state: flush.add(STATE, params![tenants]),
     }
 }
 
@@ -279,8 +278,8 @@ fn read_state(
     answers: &mut Answers,
     first: &First,
 ) -> Result<(), Trouble> {
-    let state = answers.rows(first.state);
-    let state = state.first().ok_or_else(|| "the database has no time".to_owned())?;
+    let rows = answers.rows(first.state);
+    let state = rows.first().ok_or_else(|| "the database has no time".to_owned())?;
     if !super::open::is_durable(state.get(4)) {
         return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
@@ -288,11 +287,11 @@ fn read_state(
     room.watched_at = shared.watched_at(state.get(2));
     room.is_followed = state.get(5);
     room.amnesty = Timestamp(state.get::<_, Option<i64>>(3).unwrap_or(0));
-    for row in answers.rows(first.tenants) {
-        now = now.max(Timestamp(row.get(1)));
-        if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(0)) {
-            ledger.records_head = hash(row.get(3))?;
-            ledger.know_version(nat(row.get(2)));
+    for row in rows.iter() {
+        now = now.max(Timestamp(row.get(7)));
+        if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(6)) {
+            ledger.records_head = hash(row.get(9))?;
+            ledger.know_version(nat(row.get(8)));
         }
     }
     room.now = shared.time.at_least(now);

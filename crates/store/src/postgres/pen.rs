@@ -16,6 +16,7 @@ use super::room::{Kept, Room};
 use super::standby;
 use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
+use crate::chain::ROOT;
 use crate::rows::{int, json, kept_since, lane_number, nat, stage_word};
 
 pub(super) const COMMIT: &str = "COMMIT";
@@ -95,18 +96,25 @@ const LATER_ENTRIES: &str = "INSERT INTO events
         n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second, at)
     JOIN tenants t ON t.id = n.tenant
     JOIN events e ON e.tenant = n.tenant AND e.task = n.task AND e.version = n.version - 1";
-const FLOWS: &str = "INSERT INTO flows (tenant, task, project, stage, version, live, lane, probe,
-        ready_at, due_at, held, epic, ended_at, body, head)
+/// Tasks that were born in this batch.
+const NEW_FLOWS: &str = "INSERT INTO flows (tenant, task, stage, version, live, lane, probe,
+        ready_at, due_at, held, ended_at, body, project, epic, head)
     SELECT n.*, (SELECT e.link FROM events e WHERE e.tenant = n.tenant AND e.task = n.task
         AND e.version = n.version)
-    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::int8[], $6::bool[],
-        $7::int8[], $8::int8[], $9::int8[], $10::int8[], $11::bool[], $12::bool[], $13::int8[],
-        $14::bytea[]) n (tenant, task, project, stage, version, live, lane, probe, ready_at,
-        due_at, held, epic, ended_at, body)
-    ON CONFLICT (tenant, task) DO UPDATE SET stage = excluded.stage, version = excluded.version,
-        live = excluded.live, lane = excluded.lane, probe = excluded.probe,
-        ready_at = excluded.ready_at, due_at = excluded.due_at, held = excluded.held,
-        ended_at = excluded.ended_at, body = excluded.body, head = excluded.head";
+    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::bool[], $6::int8[],
+        $7::int8[], $8::int8[], $9::int8[], $10::bool[], $11::int8[], $12::bytea[], $13::text[],
+        $14::bool[]) n (tenant, task, stage, version, live, lane, probe, ready_at, due_at, held,
+        ended_at, body, project, epic)";
+/// All others: they are there, and locked.
+const FLOWS: &str = "UPDATE flows f SET stage = n.stage, version = n.version, live = n.live,
+        lane = n.lane, probe = n.probe, ready_at = n.ready_at, due_at = n.due_at, held = n.held,
+        ended_at = n.ended_at, body = n.body,
+        head = (SELECT e.link FROM events e WHERE e.tenant = n.tenant AND e.task = n.task
+            AND e.version = n.version)
+    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::bool[], $6::int8[],
+        $7::int8[], $8::int8[], $9::int8[], $10::bool[], $11::int8[], $12::bytea[])
+        n (tenant, task, stage, version, live, lane, probe, ready_at, due_at, held, ended_at, body)
+    WHERE f.tenant = n.tenant AND f.task = n.task";
 
 /// How a flush ended: the last position of each tenant that has new entries.
 pub(super) type Heads = HashMap<i64, u64>;
@@ -379,42 +387,50 @@ fn due(flow: &Flow) -> Option<Timestamp> {
 }
 
 fn flows(flush: &mut Flush, room: &Room) {
-    let mut numbers: [Vec<i64>; 4] = Default::default();
-    let mut perhaps: [Vec<Option<i64>>; 4] = Default::default();
-    let mut flags: [Vec<bool>; 3] = Default::default();
-    let (mut projects, mut stages, mut bodies) = (vec![], vec![], vec![]);
+    let (mut new, mut moved) = (vec![], vec![]);
     for (tenant, ledger) in &room.tenants {
         for kept in ledger.tasks.values().filter(|kept| kept.entries > 0) {
-            let flow = &*kept.flow;
-            let live = flow.ending().is_none();
-            let lanes = if live { flow.lanes() } else { vec![] };
-            let lane = |probes: bool| {
-                let lane = lanes.iter().find(|lane| (lane.sort == Sort::Probe) == probes);
-                lane.map(lane_number)
-            };
-            push(&mut numbers, [*tenant, int(flow.id.0), int(flow.version), flow.ready_at().0]);
-            let due = due(flow).filter(|_| live).map(|at| at.0);
-            let row = [lane(false), lane(true), due, kept_since(flow).map(|at| at.0)];
-            perhaps.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            let held = flow.run.as_ref().is_some_and(|run| run.held().is_some());
-            let row = [live, held && live, flow.kind == Kind::Epic];
-            flags.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            projects.push(flow.project.as_str().to_owned());
-            stages.push(stage_word(&flow.stage).to_owned());
-            bodies.push(json(flow).into_bytes());
+            let born = kept.head == ROOT;
+            (if born { &mut new } else { &mut moved }).push((*tenant, &*kept.flow));
         }
     }
-    if bodies.is_empty() {
-        return;
+    if !new.is_empty() {
+        let projects: Vec<String> =
+            new.iter().map(|(_, flow)| flow.project.as_str().to_owned()).collect();
+        let epics: Vec<bool> = new.iter().map(|(_, flow)| flow.kind == Kind::Epic).collect();
+        let mut params = columns_of(&new);
+        params.extend(params![projects, epics]);
+        flush.add(NEW_FLOWS, params);
+    }
+    if !moved.is_empty() {
+        flush.add(FLOWS, columns_of(&moved));
+    }
+}
+
+/// What may change of a task, and is looked for.
+fn columns_of(flows: &[(i64, &Flow)]) -> Vec<Param> {
+    let mut numbers: [Vec<i64>; 4] = Default::default();
+    let mut perhaps: [Vec<Option<i64>>; 4] = Default::default();
+    let mut flags: [Vec<bool>; 2] = Default::default();
+    let (mut stages, mut bodies) = (vec![], vec![]);
+    for (tenant, flow) in flows {
+        let live = flow.ending().is_none();
+        let lanes = if live { flow.lanes() } else { vec![] };
+        let lane = |probes: bool| {
+            let lane = lanes.iter().find(|lane| (lane.sort == Sort::Probe) == probes);
+            lane.map(lane_number)
+        };
+        push(&mut numbers, [*tenant, int(flow.id.0), int(flow.version), flow.ready_at().0]);
+        let due = due(flow).filter(|_| live).map(|at| at.0);
+        let row = [lane(false), lane(true), due, kept_since(flow).map(|at| at.0)];
+        perhaps.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        let held = flow.run.as_ref().is_some_and(|run| run.held().is_some());
+        flags.iter_mut().zip([live, held && live]).for_each(|(column, flag)| column.push(flag));
+        stages.push(stage_word(&flow.stage).to_owned());
+        bodies.push(json(*flow).into_bytes());
     }
     let [tenants, tasks, versions, ready] = numbers;
     let [lanes, probes, dues, ends] = perhaps;
-    let [live, held, epics] = flags;
-    flush.add(
-        FLOWS,
-        params![
-            tenants, tasks, projects, stages, versions, live, lanes, probes, ready, dues, held,
-            epics, ends, bodies
-        ],
-    );
+    let [live, held] = flags;
+    params![tenants, tasks, stages, versions, live, lanes, probes, ready, dues, held, ends, bodies]
 }

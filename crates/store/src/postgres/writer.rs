@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_domain::Refusal;
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, Semaphore};
 
 use super::batch::{self, Answered};
 use super::manner::{Manner, Tasks};
@@ -25,9 +25,11 @@ use crate::order::{Aim, Committed};
 
 /// Orders in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 256;
-/// How long the next batch waits for one that locks and judges: one that has to wait for somebody
-/// else keeps nobody.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Batches that are under way together, one of which locks and judges while the other is committed.
+/// More of them would only wait for each other's positions, and hold fewer orders each.
+const TOGETHER: usize = 2;
+/// How long the next batch waits for its turn: one that has to wait for somebody else keeps nobody.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Where an order waits, and how it is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +61,23 @@ impl Drop for Turn {
     }
 }
 
+/// Places for batches that are under way together.
+struct Places(Semaphore);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Semaphore::new(TOGETHER))
+    }
+}
+
 /// What waits in each queue.
 #[derive(Default)]
 pub(super) struct Queues {
     together: Inbox,
     /// Held by the batch that locks and judges: whatever arrives meanwhile is the next one.
     turn: Mutex<()>,
+    /// Held until a batch is committed.
+    places: Places,
     alone: Inbox,
     hungry: Inbox,
     sweeps: Inbox,
@@ -116,8 +129,12 @@ pub(super) async fn work(shared: Arc<Shared>, queue: Queue) {
         Queue::Alone | Queue::Sweeps => 1,
     };
     loop {
+        // What arrives while two batches are under way is one batch when the first of them is done.
         let held = match queue {
-            Queue::Together => Some(shared.queues.turn.lock().await),
+            Queue::Together => {
+                let place = shared.queues.places.0.acquire().await.ok();
+                place.zip(Some(shared.queues.turn.lock().await))
+            }
             Queue::Alone | Queue::Hungry | Queue::Sweeps => None,
         };
         let batch = shared.queues.get(queue).next(count_max).await;
@@ -125,15 +142,22 @@ pub(super) async fn work(shared: Arc<Shared>, queue: Queue) {
             return;
         }
         let (own, turn) = (Arc::clone(&shared), Turn::default());
-        let ended = Arc::clone(&turn.0);
+        let judged = Arc::clone(&turn.0);
         // A panic is the matter of the batch that brought it about: its callers see that nobody
         // knows, and the next batch is taken as ever.
-        let carried = tokio::spawn(async move { carry_out(&own, queue, batch, turn).await });
-        if held.is_some() {
-            drop(tokio::time::timeout(PATIENCE, ended.notified()).await);
+        let mut carried = tokio::spawn(async move { carry_out(&own, queue, batch, turn).await });
+        let mut in_time = None;
+        if let Some((place, turn)) = held {
+            drop(tokio::time::timeout(PATIENCE, judged.notified()).await);
+            drop(turn);
+            in_time = tokio::time::timeout(PATIENCE, &mut carried).await.ok();
+            drop(place);
         }
-        drop(held);
-        if carried.await.is_err() {
+        let ended = match in_time {
+            Some(ended) => ended,
+            None => carried.await,
+        };
+        if ended.is_err() {
             tracing::error!("a batch broke");
         }
     }
