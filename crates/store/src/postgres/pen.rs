@@ -20,24 +20,27 @@ use crate::chain::ROOT;
 use crate::rows::{int, json, kept_since, lane_number, nat, stage_word};
 
 pub(super) const COMMIT: &str = "COMMIT";
-const DROP_LEASES: &str =
-    "DELETE FROM leases l USING unnest($1::int8[], $2::int8[]) n (tenant, task)
-    WHERE l.tenant = n.tenant AND l.task = n.task";
-const LEASES: &str = "INSERT INTO leases
-        (tenant, task, attempt, holder, nonce, expires_at, length, heard)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[], $5::bytea[], $6::int8[],
-        $7::int8[], $8::int8[])
+/// Leases that end, leases that begin or last longer, and what is over with them. They touch
+/// different rows, and a statement has a price of its own, so one statement has them all.
+const LEASES: &str = "WITH gone AS (
+        DELETE FROM leases l USING unnest($1::int8[], $2::int8[]) n (tenant, task)
+        WHERE l.tenant = n.tenant AND l.task = n.task),
+    over AS (
+        INSERT INTO attempts (tenant, task, number, run, version, principal, body)
+        SELECT * FROM unnest($3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[],
+            $8::text[], $9::bytea[])),
+    finished AS (
+        INSERT INTO runs (tenant, task, number, version, body)
+        SELECT * FROM unnest($10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::bytea[]))
+    INSERT INTO leases (tenant, task, attempt, expires_at, length, heard, holder, nonce)
+    SELECT * FROM unnest($15::int8[], $16::int8[], $17::int8[], $18::int8[], $19::int8[],
+        $20::int8[], $21::text[], $22::bytea[])
     ON CONFLICT (tenant, task) DO UPDATE SET attempt = excluded.attempt, holder = excluded.holder,
         nonce = excluded.nonce, expires_at = excluded.expires_at, length = excluded.length,
         heard = excluded.heard";
 const BRIEFS: &str = "INSERT INTO briefs (tenant, task, project, parent, version, body)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::int8[], $6::bytea[])
     ON CONFLICT (tenant, task) DO UPDATE SET version = excluded.version, body = excluded.body";
-const ATTEMPTS: &str = "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::text[],
-        $7::bytea[])";
-const RUNS: &str = "INSERT INTO runs (tenant, task, number, version, body)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])";
 const CHECKPOINTS: &str = "INSERT INTO checkpoints (tenant, task, number, run, version, body)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::bytea[])";
 const ADD_EDGES: &str = "INSERT INTO edges (tenant, task, on_task)
@@ -127,7 +130,7 @@ pub(super) async fn commit(
 ) -> Result<Heads, Trouble> {
     let mut flush = Flush::default();
     leases(&mut flush, room);
-    history(&mut flush, &room.written);
+    briefs(&mut flush, &room.written);
     graph(&mut flush, &room.written);
     pools(&mut flush, room);
     if room.written.born {
@@ -159,42 +162,38 @@ pub(super) fn is_needed(room: &Room) -> bool {
         || room.tenants.values().any(|ledger| ledger.tasks.values().any(changed))
 }
 
+/// Leases, and rows of history. Several of one order keep their order in every table.
 fn leases(flush: &mut Flush, room: &Room) {
-    let (mut of_gone, mut gone) = (vec![], vec![]);
+    let mut gone: [Vec<i64>; 2] = Default::default();
     let mut rows: [Vec<i64>; 6] = Default::default();
     let (mut holders, mut nonces) = (vec![], vec![]);
     for (tenant, ledger) in &room.tenants {
         for (task, kept) in ledger.tasks.iter().filter(|(_, kept)| kept.lease_changed) {
             let Some(lease) = &kept.lease else {
-                of_gone.push(*tenant);
-                gone.push(int(task.0));
+                push(&mut gone, [*tenant, int(task.0)]);
                 continue;
             };
-            let numbers = [
-                *tenant,
-                int(task.0),
-                i64::from(lease.attempt),
-                lease.expires_at.0,
-                int(lease.length.0),
-                int(lease.heard),
-            ];
-            rows.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
+            let (attempt, length) = (i64::from(lease.attempt), int(lease.length.0));
+            let (expires_at, heard) = (lease.expires_at.0, int(lease.heard));
+            push(&mut rows, [*tenant, int(task.0), attempt, expires_at, length, heard]);
             holders.push(lease.holder.as_str().to_owned());
             nonces.push(lease.nonce.0.to_be_bytes().to_vec());
         }
     }
-    if !gone.is_empty() {
-        flush.add(DROP_LEASES, params![of_gone, gone]);
+    let (mut over, count) = history(flush, &room.written);
+    if gone[0].is_empty() && rows[0].is_empty() && count == 0 {
+        return;
     }
+    let [tenants, tasks] = gone;
+    let mut params = params![tenants, tasks];
+    params.append(&mut over);
     let [tenants, tasks, attempts, expiries, lengths, heard] = rows;
-    if !tasks.is_empty() {
-        let params = params![tenants, tasks, attempts, holders, nonces, expiries, lengths, heard];
-        flush.add(LEASES, params);
-    }
+    params.extend(params![tenants, tasks, attempts, expiries, lengths, heard, holders, nonces]);
+    flush.add(LEASES, params);
 }
 
-/// Rows of history, and briefs. Several of one order keep their order in every table.
-fn history(flush: &mut Flush, written: &Written) {
+/// Attempts and runs that are over, to go with the leases, and how many; checkpoints by themselves.
+fn history(flush: &mut Flush, written: &Written) -> (Vec<Param>, usize) {
     let mut attempts: [Vec<i64>; 5] = Default::default();
     let mut runs: [Vec<i64>; 4] = Default::default();
     let mut checkpoints: [Vec<i64>; 5] = Default::default();
@@ -220,19 +219,16 @@ fn history(flush: &mut Flush, written: &Written) {
             }
         }
     }
-    if !of_attempts.is_empty() {
-        let [a, b, c, d, e] = attempts;
-        flush.add(ATTEMPTS, params![a, b, c, d, e, holders, of_attempts]);
-    }
-    if !of_runs.is_empty() {
-        let [a, b, c, d] = runs;
-        flush.add(RUNS, params![a, b, c, d, of_runs]);
-    }
     if !of_checkpoints.is_empty() {
         let [a, b, c, d, e] = checkpoints;
         flush.add(CHECKPOINTS, params![a, b, c, d, e, of_checkpoints]);
     }
-    briefs(flush, written);
+    let count = of_attempts.len() + of_runs.len();
+    let [a, b, c, d, e] = attempts;
+    let mut over = params![a, b, c, d, e, holders, of_attempts];
+    let [a, b, c, d] = runs;
+    over.extend(params![a, b, c, d, of_runs]);
+    (over, count)
 }
 
 fn push<const N: usize>(columns: &mut [Vec<i64>; N], row: [i64; N]) {
