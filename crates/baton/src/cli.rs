@@ -23,6 +23,7 @@ use crate::surroundings::Surroundings;
 mod arguments;
 mod background;
 mod completions;
+mod contracts;
 mod doctor;
 mod globals;
 mod render;

@@ -6,6 +6,7 @@
 pub mod adapters;
 pub mod aliases;
 pub mod answered;
+pub mod artifacts;
 pub mod bench;
 pub mod call;
 pub mod chance;
@@ -15,6 +16,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod clockwork;
+pub mod contract;
 pub mod declaration;
 pub mod demo;
 pub mod engine;

@@ -108,6 +108,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
     ("restore", "Bring a copy back; what is there is moved aside, claim tokens and keys die"),
     ("audit verify", "Walk every chain and every seal, and name the first thing that is wrong"),
+    ("contract check", "Say what baton.toml asks for, or what is wrong with it"),
     ("worktree list", "List the folders that agents work in on this machine"),
     ("worktree restore", "Bring the last snapshot of a task back into a new folder"),
     ("worktree prune", "Take away folders that no task needs; what no snapshot holds stays"),

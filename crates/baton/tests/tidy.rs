@@ -40,7 +40,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("views", &["health", "shape"]),
+    ("contract", &["shape"]),
+    ("views", &["contract", "health", "shape"]),
     (
         "call",
         &[
@@ -153,6 +154,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
     ("worktree", &[]),
+    ("artifacts", &["contract", "worktree"]),
     ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -161,6 +163,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "bench",
             "chance",
             "client",
+            "contract",
             "demo",
             "home",
             "identity",
@@ -204,7 +207,7 @@ const ATTACKS_TRIED: [&str; 33] = [
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_300;
+const DOMAIN_LINES_MAX: usize = 8_400;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

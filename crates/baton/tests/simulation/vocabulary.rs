@@ -80,7 +80,7 @@ pub fn policy(chance: &mut Chance) -> Policy {
 pub fn contract() -> (Contract, Digest) {
     let line = |word| LineId::new(word).expect("a plain word is a name");
     let lines = [
-        (line("made"), Term::Artifact { path: text("out.txt"), bytes_min: 1 }),
+        (line("made"), Term::Artifact { path: text("out.txt"), bytes_min: 1, schema: None }),
         (line("tests"), Term::Gate { command: text("true"), timeout: Millis::minutes(1) }),
     ];
     (Contract { lines: lines.into() }, digest())

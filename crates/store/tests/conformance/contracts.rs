@@ -26,7 +26,7 @@ fn digest(digit: &str) -> Digest {
 
 /// A task that is done once two reports are there and somebody agreed.
 fn with_contract() -> NewTask {
-    let report = |path| Term::Artifact { path: text(path), bytes_min: 10 };
+    let report = |path| Term::Artifact { path: text(path), bytes_min: 10, schema: None };
     let lines = BTreeMap::from([
         (line("report"), report("out/report.md")),
         (line("review"), Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) }),
