@@ -108,6 +108,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
     ("restore", "Bring a copy back; what is there is moved aside, claim tokens and keys die"),
     ("audit verify", "Walk every chain and every seal, and name the first thing that is wrong"),
+    ("receipt export", "Print the signed receipt of a line, to keep it in a file"),
+    ("receipt verify", "Check a receipt in a file, without a server; one changed byte fails"),
     ("contract check", "Say what baton.toml asks for, or what is wrong with it"),
     ("worktree list", "List the folders that agents work in on this machine"),
     ("worktree restore", "Bring the last snapshot of a task back into a new folder"),

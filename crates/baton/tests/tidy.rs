@@ -57,7 +57,10 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
-    ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
+    (
+        "operations",
+        &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
+    ),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
     (
@@ -67,6 +70,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "call",
             "chance",
             "client",
+            "handing",
             "identity",
             "operation",
             "operations",
@@ -155,6 +159,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("scripted", &["adapters", "client", "operations", "shape"]),
     ("worktree", &[]),
     ("artifacts", &["contract", "worktree"]),
+    ("handing", &["artifacts", "client", "declaration", "init"]),
+    ("receipts", &[]),
     ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -165,6 +171,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "client",
             "contract",
             "demo",
+            "handing",
             "home",
             "identity",
             "init",
@@ -172,6 +179,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "problem",
+            "receipts",
             "scripted",
             "server",
             "shape",
@@ -200,14 +208,14 @@ const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 /// Where attacks are listed with the tests that try them.
 const ATTACKS: &str = "docs/reliability.md";
 /// Those that the surfaces of today are open to.
-const ATTACKS_TRIED: [&str; 33] = [
+const ATTACKS_TRIED: [&str; 36] = [
     "A1", "A2", "A3", "A4", "A5", "A8", "A9", "A10", "A11", "A12", "A13", "A14", "A15", "A16",
-    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A28", "A29", "A30", "A31", "A32", "A33",
-    "A35", "A36", "A37", "A38", "A39", "A40",
+    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A25", "A26", "A27", "A28", "A29", "A30",
+    "A31", "A32", "A33", "A35", "A36", "A37", "A38", "A39", "A40",
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_400;
+const DOMAIN_LINES_MAX: usize = 8_500;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

@@ -10,7 +10,7 @@ use crate::ids::{Digest, LineId};
 use crate::limits::{ARTIFACTS_MAX, GATE_MAX, LINES_MAX, STARS_MAX};
 use crate::pattern;
 use crate::refusal::{Missing, Refusal};
-use crate::text::{Line, Reason};
+use crate::text::{Line, Reason, Signed};
 use crate::time::{Millis, Timestamp};
 
 /// Lines that must hold; an empty contract proves nothing.
@@ -90,6 +90,9 @@ pub struct Receipt {
     pub line: LineId,
     pub finding: Finding,
     pub at: Timestamp,
+    /// The same and what it is about, signed: whoever has the public key can check it without us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
 }
 
 /// Whether a line holds, and by what.

@@ -251,6 +251,7 @@ impl Order {
                 | Person::Depend { .. }
                 | Person::Answer(_)
                 | Person::Unblock(_)
+                | Person::Waive(_)
                 | Person::Retry(_) => false,
             },
         };

@@ -77,8 +77,12 @@ impl World {
         } else {
             Finding::Fails { reason: text("it does not"), evidence: None }
         };
-        let receipt =
-            |name: &&str| Receipt { line: line(name), finding: finding.clone(), at: self.now() };
+        let receipt = |name: &&str| Receipt {
+            line: line(name),
+            finding: finding.clone(),
+            at: self.now(),
+            signed: None,
+        };
         let receipts = lines.iter().map(receipt).collect();
         let verdict = Command::Verifier(grip.proof(), Verdict { receipts });
         self.ask(Aim::Task(grip.task, vec![verdict])).await
