@@ -138,6 +138,7 @@ impl Server {
         hosts: Hosts,
         limits: Limits,
     ) -> Arc<Self> {
+        engine.keep_blobs(Arc::clone(&blobs));
         let chance = Arc::new(SystemChance);
         let endpoint =
             Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);

@@ -42,7 +42,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("views", &["health", "shape"]),
+    ("contract", &["shape"]),
+    ("views", &["contract", "health", "shape"]),
     (
         "call",
         &[
@@ -58,7 +59,10 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
-    ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
+    (
+        "operations",
+        &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
+    ),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
     (
@@ -68,6 +72,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "call",
             "chance",
             "client",
+            "handing",
             "identity",
             "operation",
             "operations",
@@ -161,6 +166,9 @@ const MODULES: &[(&str, &[&str])] = &[
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
     ("worktree", &["files"]),
+    ("artifacts", &["contract", "worktree"]),
+    ("handing", &["artifacts", "client", "declaration", "init"]),
+    ("receipts", &[]),
     ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -169,8 +177,10 @@ const MODULES: &[(&str, &[&str])] = &[
             "bench",
             "chance",
             "client",
+            "contract",
             "demo",
             "files",
+            "handing",
             "home",
             "identity",
             "init",
@@ -178,6 +188,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "problem",
+            "receipts",
             "scripted",
             "server",
             "shape",
@@ -206,10 +217,10 @@ const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 /// Where attacks are listed with the tests that try them.
 const ATTACKS: &str = "docs/reliability.md";
 /// Those that the surfaces of today are open to.
-const ATTACKS_TRIED: [&str; 34] = [
+const ATTACKS_TRIED: [&str; 37] = [
     "A1", "A2", "A3", "A4", "A5", "A8", "A9", "A10", "A11", "A12", "A13", "A14", "A15", "A16",
-    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A28", "A29", "A30", "A31", "A32", "A33",
-    "A34", "A35", "A36", "A37", "A38", "A39", "A40",
+    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A25", "A26", "A27", "A28", "A29", "A30",
+    "A31", "A32", "A33", "A34", "A35", "A36", "A37", "A38", "A39", "A40",
 ];
 /// What other supervisors get wrong, in the same file.
 const EDGES_TRIED: [&str; 15] = [
@@ -218,7 +229,7 @@ const EDGES_TRIED: [&str; 15] = [
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_300;
+const DOMAIN_LINES_MAX: usize = 8_500;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {

@@ -34,6 +34,8 @@ pub const TRAIL_MAX: usize = 8;
 pub const EVIDENCE_MAX: usize = 50;
 /// Lines of a contract.
 pub const LINES_MAX: usize = 64;
+/// Stars of one pattern of paths: more than any folder is deep.
+pub const STARS_MAX: usize = 16;
 /// Artifacts of a submission.
 pub const ARTIFACTS_MAX: usize = 256;
 /// Attempts whose death is unproven, remembered until a late proof comes.

@@ -19,7 +19,7 @@ use crate::scripted::{self, COMMAND};
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
-use super::{Output, Session, completions, doctor, render, setup, worktrees};
+use super::{Output, Session, completions, contracts, doctor, render, setup, worktrees};
 
 mod blobs;
 mod elsewhere;
@@ -61,6 +61,7 @@ pub(super) fn commands() -> Vec<Command> {
                     .arg(data()),
             ),
         worktrees::command(data),
+        contracts::command(),
         completions::command(),
         completions::words_command(),
         Command::new("demo")
@@ -183,6 +184,7 @@ pub(super) async fn dispatch(
             None => Ok(super::USAGE),
         },
         "worktree" => worktrees::run(session, asked).await,
+        "contract" => contracts::run(session, asked).await,
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {

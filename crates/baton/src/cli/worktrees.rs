@@ -167,7 +167,7 @@ fn parsed<T>(
     })
 }
 
-fn refused(error: Error) -> Failure {
+pub(super) fn refused(error: Error) -> Failure {
     let code = match error {
         Error::NoWorktree(_) | Error::NoSnapshot(_) | Error::NoCommit(_) => "not_found",
         Error::Exists(_) => "name_taken",

@@ -10,7 +10,9 @@ mod question;
 mod read;
 mod report;
 mod start;
+mod submitted;
 mod wait;
+mod waive;
 pub(super) mod words;
 
 pub use block::{Block, Release, Unblock};
@@ -24,6 +26,7 @@ pub use read::{List, Show};
 pub use report::{Begin, Checkpoint, Heartbeat, Progress};
 pub use start::Start;
 pub use wait::Wait;
+pub use waive::Waive;
 
 /// What begins the names in the `git` of a checkpoint that workers keep for themselves.
 pub const WORKERS_OWN: &str = "baton-";

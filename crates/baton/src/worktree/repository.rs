@@ -48,6 +48,10 @@ impl Repository {
         &self.root
     }
 
+    pub(super) fn git(&self) -> &Git {
+        &self.git
+    }
+
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }

@@ -156,7 +156,7 @@ fn the_beginning_of_a_text_is_a_text() {
 
 fn with_path(path: &str) -> (Result<(), Refusal>, Result<(), Refusal>) {
     let line = LineId::new("file").expect("a name");
-    let term = Term::Artifact { path: text(path), bytes_min: 0 };
+    let term = Term::Artifact { path: text(path), bytes_min: 0, schema: None };
     let artifact = Artifact { path: text(path), digest: digest(), bytes: 1 };
     let submission = Submission { artifacts: vec![artifact], ..Submission::default() };
     (Contract { lines: [(line, term)].into() }.check(), submission.check())

@@ -286,7 +286,7 @@ impl Script {
         )]);
         if self.chance.chance(0.4) {
             let path = text("out/report.md");
-            lines.insert(line("report"), Term::Artifact { path, bytes_min: 10 });
+            lines.insert(line("report"), Term::Artifact { path, bytes_min: 10, schema: None });
         }
         let digit = if lines.len() > 1 { "a" } else { "b" };
         let hash = Digest::new(&digit.repeat(64)).expect("hex digits make a digest");
