@@ -25,6 +25,7 @@ mod background;
 mod completions;
 mod doctor;
 mod globals;
+mod open;
 mod render;
 mod setup;
 mod status;
@@ -246,6 +247,7 @@ impl Session<'_> {
             return self.everyday(alias, entry, inner).await;
         }
         match name {
+            open::NAME => return open::run(self, inner).await,
             wait::NAME => return wait::run(self, inner).await,
             work::NAME => return work::run(self, inner).await,
             background::UP => return background::up(self, inner).await,

@@ -15,6 +15,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod clockwork;
+pub mod dashboard;
 pub mod declaration;
 pub mod demo;
 pub mod engine;

@@ -57,6 +57,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
     ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
+    ("dashboard", &["call", "identity", "operations", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
     (
@@ -99,6 +100,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "changes",
             "clockwork",
+            "dashboard",
             "engine",
             "home",
             "identity",
