@@ -185,7 +185,7 @@ fn chips(stats: &StatsView) -> Markup {
     let shown = [Badge::Running, Badge::Silent, Badge::Failed, Badge::StopUnverified];
     html! {
         @if stats.inbox > 0 {
-            a.chip.needs href="/inbox" { b { (stats.inbox) } " need you" }
+            a.chip.needs href="/inbox" { b { (stats.inbox) } (if stats.inbox == 1 { " needs you" } else { " need you" }) }
         }
         @for badge in shown {
             @if count(badge) > 0 {
@@ -203,9 +203,9 @@ fn chips(stats: &StatsView) -> Markup {
 /// One card.
 fn draw(card: &TaskView, said: Option<&InboxItem>, now: Timestamp) -> Markup {
     let tone = tone(card.badge);
-    let loud = matches!(tone, Tone::Needs | Tone::Bad);
+    let class = if matches!(tone, Tone::Needs | Tone::Bad) { tone.class() } else { "" };
     html! {
-        li.card id=(card.id) data-row data-task=(card.id) class=[loud.then_some(tone.class())] {
+        li class={ "card " (class) } id=(card.id) data-row data-task=(card.id) {
             div.head {
                 span.id { (card.id) }
                 (bars(card.priority))
@@ -275,10 +275,9 @@ fn live_line(card: &TaskView, said: Option<&InboxItem>) -> Markup {
     };
     let done = run.items_done.unwrap_or(0);
     html! {
-        @if let Some(holder) = &run.holder {
+        @if run.holder.is_some() {
             p.line {
-                span.dot {} (plain(&run.state)) " · " (holder)
-                @if done > 0 { " · " (done) " done" }
+                span.dot {} (plain(&run.state)) @if done > 0 { " · " (done) " done" }
             }
         }
     }

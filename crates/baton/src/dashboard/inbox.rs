@@ -126,8 +126,8 @@ fn list(found: &Items, picked: &Picked, now: Timestamp) -> Markup {
             @for item in &found.items {
                 @let here = item.task == picked.item.task && item.need == picked.item.need;
                 li id={ "item-" (item.task) "-" (plain(&item.need).replace(' ', "-")) } {
-                    a.card href={ "/inbox?task=" (item.task) } data-row
-                        class=(tone_of_need(item.need).class())
+                    a class={ "card " (tone_of_need(item.need).class()) }
+                        href={ "/inbox?task=" (item.task) } data-row
                         aria-current=[here.then_some("true")] {
                         span.head {
                             span.id { (item.task) }
