@@ -17,6 +17,7 @@ pub mod client;
 pub mod clock;
 pub mod clockwork;
 pub mod contract;
+pub mod dashboard;
 pub mod declaration;
 pub mod demo;
 pub mod engine;

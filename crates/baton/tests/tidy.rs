@@ -63,6 +63,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "operations",
         &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
     ),
+    ("dashboard", &["call", "identity", "operations", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
     (
@@ -107,6 +108,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "changes",
             "clockwork",
+            "dashboard",
             "engine",
             "files",
             "home",

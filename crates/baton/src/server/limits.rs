@@ -67,6 +67,8 @@ pub struct Limits {
     /// At least so long between two looks of one stream, so that a busy store is not read once
     /// per commit and reader.
     pub gather: Duration,
+    /// The same for a page that is kept open: people read more slowly.
+    pub glance: Duration,
     /// How long a reader may leave what it was sent.
     pub slow: Duration,
     /// How long it then has to read that it must begin again.
@@ -144,6 +146,7 @@ impl Default for Limits {
             behind_proxy: false,
             comment: Duration::from_secs(15),
             gather: Duration::from_millis(20),
+            glance: Duration::from_millis(250),
             slow: Duration::from_secs(30),
             farewell: Duration::from_secs(5),
             hello: Duration::from_secs(10),
