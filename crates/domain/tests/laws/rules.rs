@@ -254,7 +254,10 @@ fn what_a_person_calls_off_while_it_is_stopping_does_not_go_on() {
 
 fn two_files() -> NewTask {
     let file = |name: &str| {
-        (LineId::new(name).expect("a name"), Term::Artifact { path: text(name), bytes_min: 10 })
+        (
+            LineId::new(name).expect("a name"),
+            Term::Artifact { path: text(name), bytes_min: 10, schema: None },
+        )
     };
     let contract = Contract { lines: [file("a.txt"), file("b.txt")].into() };
     NewTask { contract: Some((contract, digest())), ..started() }
@@ -328,6 +331,7 @@ fn an_agent_has_no_words_to_approve_answer_force_review_or_change_a_contract() {
             | Agent::Checkpoint(_)
             | Agent::Ask(_)
             | Agent::Receive(_)
+            | Agent::Withdraw
             | Agent::Block { .. }
             | Agent::Fail { .. }
             | Agent::Complete { .. } => true,

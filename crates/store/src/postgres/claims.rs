@@ -170,7 +170,10 @@ pub(super) fn want_pools(
                 | PoolName::Stage(..)
                 | PoolName::Holder(_)
                 | PoolName::Key(..)
-                | PoolName::Account(_) => false,
+                | PoolName::Account(_)
+                | PoolName::ProjectBudget(_)
+                | PoolName::ProjectDayBudget(_)
+                | PoolName::DayBudget => false,
             };
             names.extend(ledger.set.iter().filter(of_a_task).cloned());
         }
@@ -204,9 +207,8 @@ fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
     names.extend(stage.map(|stage| PoolName::Stage(flow.project.clone(), stage)));
     names.extend(flow.key.clone().map(|key| PoolName::Key(flow.project.clone(), key)));
     names.extend([PoolName::Scheduler, PoolName::Project(flow.project.clone())]);
-    for task in flow.ancestors.iter().chain([&flow.id]) {
-        names.extend([PoolName::Tree(*task), PoolName::Budget(*task)]);
-    }
+    names.extend(flow.ancestors.iter().chain([&flow.id]).map(|task| PoolName::Tree(*task)));
+    names.extend(flow.budgets());
 }
 
 impl Room {

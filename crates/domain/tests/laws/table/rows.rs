@@ -14,7 +14,7 @@ use baton_domain::time::Millis;
 use crate::cast::{
     abandon, block, capability, capable, claim, code, complete, fail, hold, lost, message, move_to,
     note, one_gate, pass, person, principal, progress, proved, reason, release, snapshot, solo,
-    stopped, text, verdict, wanting, worker,
+    stopped, text, verdict, waiver, wanting, worker,
 };
 
 use super::columns::Column;
@@ -106,6 +106,8 @@ pub fn people() -> Vec<Row> {
         row("unblock", |_| says(Person::Unblock(reason()))),
         row("cancel", |_| says(Person::Cancel(reason()))),
         row("retry", |_| says(Person::Retry(reason()))),
+        lines("waive", |_| says(Person::Waive(vec![waiver()]))),
+        lines("waive nothing", |_| says(Person::Waive(vec![]))),
         row("release", |_| says(Person::Release(reason()))),
         row("fail", |_| says(Person::Fail { code: code(), reason: reason() })),
     ]
@@ -136,6 +138,7 @@ pub fn agents() -> Vec<Row> {
         row("checkpoint", |c| agent(c, note())),
         row("ask", |c| agent(c, Agent::Ask(message()))),
         row("receive", |c| agent(c, Agent::Receive(Mark::Applied))),
+        row("withdraw", |c| agent(c, Agent::Withdraw)),
         row("block input", |c| agent(c, block(Why::NeedsInput))),
         row("block capability", |c| agent(c, block(Why::Capability { needs: capability("gpu") }))),
         row("block transient", |c| {
@@ -219,6 +222,7 @@ pub fn times() -> Vec<Row> {
     vec![
         row("pass, now", |_| pass()),
         later("pass, 2 min later", Millis::minutes(2), |_| pass()),
+        later("pass, 4 min later", Millis::minutes(4), |_| pass()),
         later("pass, 40 d later", Millis::hours(24 * 40), |_| pass()),
         row("dependency met", |c| reacts(c, Cause::DependencySettled { met: true })),
         row("dependency failed", |c| reacts(c, Cause::DependencySettled { met: false })),
