@@ -27,6 +27,7 @@ mod completions;
 mod contracts;
 mod doctor;
 mod globals;
+mod open;
 mod receipts;
 mod render;
 mod setup;
@@ -254,6 +255,7 @@ impl Session<'_> {
             return self.everyday(alias, entry, inner).await;
         }
         match name {
+            open::NAME => return open::run(self, inner).await,
             wait::NAME => return wait::run(self, inner).await,
             work::NAME => return work::run(self, inner).await,
             background::UP => return background::up(self, inner).await,

@@ -26,8 +26,9 @@ mod stats;
 mod task;
 mod tenant;
 
+pub use pool::all as all_pools;
 pub use project::find as find_project;
-pub use run::packet;
+pub use run::{WORKERS_OWN, packet};
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {

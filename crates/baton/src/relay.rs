@@ -30,6 +30,7 @@ mod hand;
 mod hello;
 mod post;
 mod report;
+mod strays;
 mod watch_over;
 
 /// Texts of a worker that wait to be carried out; then its socket is not read.
@@ -66,6 +67,8 @@ struct Place {
 struct Seated {
     /// Which connection it is: a later one takes its place.
     number: u64,
+    /// Which process it is of, if that says so and is there.
+    process: Option<Text<64>>,
     /// Tells the connection that its place is taken.
     gone: watch::Sender<bool>,
     /// What was handed to the worker, and not heard of since.

@@ -5,7 +5,7 @@
 //! `start` is the program, `watch` its loop; `birth` and `inside` are the two sides of an agent's start,
 //! `tree` how its processes are ended and known to have. [`launch`] and [`adopt`] are for the worker.
 
-pub use client::{Change, Found, Handle, adopt, launch, prove};
+pub use client::{Change, Found, Handle, adopt, launch, overpower, prove};
 pub use control::{Answer, Nudge, Request};
 pub use place::Place;
 pub use probe::examine;

@@ -46,6 +46,14 @@ pub const HANDWRITTEN: &[Route] = &[
         summary: "The bytes of this digest, checked while they are read",
     },
     Route {
+        method: Method::Post,
+        path: "/v1/tickets",
+        takes: None,
+        kind: "application/json",
+        needs: Needs::Key,
+        summary: "A URL that signs a browser in, once and within half a minute",
+    },
+    Route {
         method: Method::Get,
         path: "/v1/openapi.json",
         takes: None,
@@ -96,6 +104,7 @@ impl Needs {
 /// Commands that are written by hand, because they ask no server or run one: how they are typed, and
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
+    ("open", "Open the dashboard in a browser, signed in"),
     ("wait", "Wait until tasks are done, need a person, or have failed"),
     ("up", "Run server and worker in the background, and watch them"),
     ("down", "End what `up` started: the worker with its last agent, then the server"),

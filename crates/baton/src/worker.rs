@@ -4,7 +4,7 @@
 //! may be killed at any moment: agents live on under their shims, and the next worker takes them over
 //! before it says hello.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,38 +13,44 @@ use std::time::Duration;
 use baton_domain::ids::{AttemptId, TenantId};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
-use baton_domain::text::{Reason, Text};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::client::{KeyFrom, Trust};
 use crate::clock::boot_ms;
+use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
-
 use crate::shim::{Found, Status};
 
 use adopt::{Left, Lock};
 use attempt::{Driver, Start, WORDS_MAX, Word};
 use card::Card;
+use courier::Courier;
 use course::Told;
 use link::{Link, News};
 use prepare::{Premises, Whose};
 use stock::Stock;
 
+pub use stock::Short;
+
 pub mod adopt;
 mod attempt;
 mod card;
+mod courier;
 pub mod course;
 mod ground;
+mod lift;
 pub mod link;
 pub mod outbox;
+mod parcel;
 pub mod prepare;
 pub mod settings;
 mod stock;
 
 /// How often it is looked whether there is room, and whether the server has all reports.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Signs of life that may wait for their answers; a server that leaves more is not there.
+const ASKED_MAX: usize = 64;
 /// A shorter time between two signs of life helps nobody.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(250);
 /// The time between two signs of life until a server says otherwise.
@@ -52,8 +58,6 @@ const HEARTBEAT_USUAL: Duration = Duration::from_secs(20);
 /// How often it is looked whether the server has all reports before a worker goes that was told to: for half
 /// a minute. What is left then, the next worker reports.
 const REPORTING_LOOKS_MAX: u32 = 60;
-/// What a reason may say.
-const REASON_BYTES_MAX: usize = 1_000;
 /// How long a good-bye may take.
 const BYE_MAX: Duration = Duration::from_secs(2);
 /// Tenants of servers that do not say whose worker it is.
@@ -77,6 +81,10 @@ pub enum Sign {
     Ready { agents: usize },
     /// The server is not there, and why.
     Away(String),
+    /// The disk takes no reports: nothing more is begun until it does.
+    Full,
+    /// There is no room for one more agent, and why; or there is again.
+    Short(Option<Short>),
 }
 
 /// Why a worker did not start.
@@ -93,8 +101,6 @@ pub enum Error {
 /// How a worker is run.
 pub struct Wish {
     pub premises: Premises,
-    pub trust: Trust,
-    pub key: KeyFrom,
     /// Whether to end after one run.
     pub once: bool,
 }
@@ -111,12 +117,15 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    points::pass(Point::LeftSurveyed);
+    lift::lift(&wish.premises, &left).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),
-        trust: wish.trust,
-        key: wish.key,
+        trust: wish.premises.trust.clone(),
+        key: wish.premises.key.clone(),
         machine: adopt::machine(&folder, wish.premises.chance.as_ref())?,
+        process: adopt::process(wish.premises.chance.as_ref()),
         capabilities: wish.premises.settings.capabilities(),
         slots,
         accounts: wish.premises.settings.accounts(),
@@ -124,22 +133,29 @@ pub async fn run(
     };
     let chance = Arc::clone(&wish.premises.chance);
     let (link, news) = Link::open(link, &wish.premises.attempts(), chance)?;
+    let premises = Arc::new(wish.premises);
     let mut worker = Worker {
-        premises: Arc::new(wish.premises),
+        courier: Courier::new(Arc::clone(&premises), link.clone()),
+        premises,
         link,
         stock: Stock::new(slots),
         drivers: JoinSet::new(),
         driven: HashMap::new(),
         live: BTreeMap::new(),
+        behind: vec![],
         settling: BTreeSet::new(),
         whose: None,
+        linked: false,
         heartbeat: HEARTBEAT_USUAL,
-        asked: None,
+        asked: VecDeque::new(),
         draining: false,
+        full: false,
+        is_short: false,
         once: wish.once,
         tell,
     };
     for left in left {
+        worker.courier.go_on(left.attempt);
         worker.take_over(left);
     }
     worker.tidy().await;
@@ -151,18 +167,27 @@ pub async fn run(
 struct Worker<T> {
     premises: Arc<Premises>,
     link: Link,
+    courier: Courier,
     stock: Stock,
     drivers: JoinSet<Card>,
     /// Whom each of them drives.
     driven: HashMap<Id, AttemptId>,
     live: BTreeMap<AttemptId, Live>,
+    /// Runs of tasks that somebody here still works on; each has its place.
+    behind: Vec<(Dispatch, u16)>,
     /// Attempts that are over, of which the server does not have everything.
     settling: BTreeSet<AttemptId>,
     whose: Option<Whose>,
+    /// Whether the server is there.
+    linked: bool,
     heartbeat: Duration,
-    /// When the oldest heartbeat was sent that was not answered, since boot.
-    asked: Option<u64>,
+    /// When the heartbeats were sent that were not answered, since boot: each gets one answer, in order.
+    asked: VecDeque<u64>,
     draining: bool,
+    /// Whether the disk took no reports when it was last looked.
+    full: bool,
+    /// Whether it takes nothing more because there is no room for one more agent.
+    is_short: bool,
     once: bool,
     tell: T,
 }
@@ -229,22 +254,22 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 
     fn hear(&mut self, heard: News) {
         match heard {
-            News::Welcome(welcome) => self.welcomed(&welcome),
+            News::Welcome(welcome, asked) => self.welcomed(&welcome, asked),
             News::Cut(why) => {
-                self.asked = None;
+                self.linked = false;
+                self.asked.clear();
                 self.each(|_| vec![Word::Cut]);
                 (self.tell)(Sign::Away(why));
             }
             News::Said(Down::Dispatch(dispatch)) => self.dispatched(*dispatch),
             News::Said(Down::Renewed(renewed)) => {
-                // A lease counts from when it was asked for: the answer may have lain here for long.
-                let asked = self.asked.take();
-                let late = asked.map_or(0, |asked| boot_ms().saturating_sub(asked));
+                // A lease counts from when it was asked for: the answer may have lain here for long. One
+                // that nobody asked for on this connection is not counted on.
+                let Some(asked) = self.asked.pop_front() else { return };
                 for lease in renewed.leases {
                     if let Some(live) = self.live.get_mut(&lease.attempt) {
                         live.lease_ms = lease.lease_ms;
-                        let lease_ms = lease.lease_ms.saturating_sub(late);
-                        live.say(lease.attempt, Word::Renewed { lease_ms });
+                        live.say(lease.attempt, attempt::renewed(asked, lease.lease_ms));
                     }
                 }
             }
@@ -258,7 +283,8 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     }
 
     /// The server is there, for the first time or again: it is told of everybody, and promised room anew.
-    fn welcomed(&mut self, welcome: &Welcome) {
+    fn welcomed(&mut self, welcome: &Welcome, asked: u64) {
+        self.linked = true;
         let usual = || TenantId::new(TENANT_USUAL).expect("a plain word is a name");
         let tenant = welcome.tenant.clone().unwrap_or_else(usual);
         self.whose = Some(Whose { deployment: welcome.deployment.clone(), tenant });
@@ -270,11 +296,12 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             if let Some(live) = self.live.get_mut(&resume.attempt) {
                 live.fenced |= resume.fenced.is_some();
                 live.lease_ms = resume.lease_ms.unwrap_or(live.lease_ms);
-                for word in attempt::words_of(resume) {
+                for word in attempt::words_of(resume, asked) {
                     live.say(resume.attempt, word);
                 }
             }
         }
+        points::pass(Point::Welcomed);
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
         self.give_room();
@@ -295,16 +322,30 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
             return;
         }
         let place = self.stock.take(attempt);
-        let Some(whose) = self.whose.clone().filter(|_| !self.draining) else {
+        if self.whose.is_none() || self.draining {
             return self.give_back(attempt, "the worker is about to end");
-        };
+        }
         if dispatch.purpose != Purpose::Work || dispatch.worked_by != WorkedBy::Agent {
             return self.give_back(attempt, "this worker runs agents, and nothing else");
         }
         self.draining |= self.once;
+        self.begin(dispatch, place);
+    }
+
+    /// Begins with a run, once nobody here works on its task any more: what the attempt before did is kept first.
+    fn begin(&mut self, dispatch: Dispatch, place: u16) {
+        let attempt = dispatch.attempt;
+        if self.live.keys().any(|one| one.task == attempt.task) {
+            return self.behind.push((dispatch, place));
+        }
+        let Some(whose) = self.whose.clone() else { return };
         let lease_ms = dispatch.lease_ms;
         match self.premises.card(&whose, dispatch, place) {
-            Ok(card) => self.drive(card, lease_ms, None, Start::Fresh),
+            Ok(card) => {
+                self.drive(card, lease_ms, None, Start::Fresh);
+                // Nothing is started on a lease that may have run out on its way here.
+                self.beat();
+            }
             Err(error) => self.give_back(attempt, &error.to_string()),
         }
     }
@@ -337,7 +378,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let (words, heard) = mpsc::channel(WORDS_MAX);
         self.live.insert(attempt, Live { words, lease_ms, fenced: false });
         let (premises, link) = (Arc::clone(&self.premises), self.link.clone());
-        let driver = Driver::new(premises, link, card, heard, told);
+        let driver = Driver::new(premises, (link, self.courier.clone()), card, heard, told);
         let driver = self.drivers.spawn(driver.drive(start)).id();
         self.driven.insert(driver, attempt);
     }
@@ -347,7 +388,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let until = None;
         let (death, survivor) = (Death::NotStarted, false);
         let frames: [Up; 2] = [
-            Released { attempt, seq: 0, reason: reason(why), until }.into(),
+            Released { attempt, seq: 0, reason: attempt::reason(why), until }.into(),
             Stopped { attempt, seq: 0, death, survivor }.into(),
         ];
         for frame in frames {
@@ -364,6 +405,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match ended {
             Ok((driver, card)) => {
                 self.driven.remove(&driver);
+                points::pass(Point::AttemptOver);
                 let attempt = card.dispatch.attempt;
                 self.live.remove(&attempt);
                 self.stock.free(attempt);
@@ -381,19 +423,27 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 }
             }
         }
+        for (dispatch, place) in std::mem::take(&mut self.behind) {
+            self.begin(dispatch, place);
+        }
     }
 
     /// Forgets what the server has all reports of.
     async fn settle(&mut self) {
         let before = self.settling.len();
-        let link = self.link.clone();
+        let (link, courier) = (self.link.clone(), self.courier.clone());
         self.settling.retain(|attempt| {
+            // What is still to be sent is told once it was.
+            if courier.is_busy(*attempt) {
+                return true;
+            }
             !link.forget(*attempt).unwrap_or_else(|error| {
                 tracing::warn!(%attempt, %error, "an attempt cannot be forgotten");
                 false
             })
         });
         if self.settling.len() < before {
+            points::pass(Point::AttemptForgotten);
             self.tidy().await;
         }
     }
@@ -408,11 +458,18 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
-    /// Lets the server send as much as there is room for; nothing while memory is short.
+    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
     fn give_room(&mut self) {
-        let floor = self.premises.settings.memory_floor;
-        let short = stock::memory_left().is_some_and(|left| left < floor);
-        if self.whose.is_none() || self.draining || short {
+        if self.whose.is_none() || self.draining || self.is_full() {
+            return;
+        }
+        let settings = &self.premises.settings;
+        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
+        if short.is_some() != self.is_short {
+            self.is_short = short.is_some();
+            (self.tell)(Sign::Short(short));
+        }
+        if self.is_short {
             return;
         }
         let more = self.stock.promise();
@@ -421,12 +478,23 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
+    /// Whether the disk takes no reports: then nothing new is begun, and that is said.
+    fn is_full(&mut self) -> bool {
+        let full = !self.link.keep_again();
+        if full && !std::mem::replace(&mut self.full, full) {
+            (self.tell)(Sign::Full);
+        }
+        self.full = full;
+        full
+    }
+
     fn beat(&mut self) {
         let live = self.live.iter().filter(|(_, live)| !live.fenced);
         let attempts: Vec<_> = live.map(|(attempt, _)| *attempt).collect();
-        if !attempts.is_empty() {
-            self.asked.get_or_insert(boot_ms());
-            self.link.heartbeat(attempts);
+        let at = boot_ms();
+        let may = self.linked && !attempts.is_empty() && self.asked.len() < ASKED_MAX;
+        if may && self.link.heartbeat(attempts) {
+            self.asked.push_back(at);
         }
     }
 
@@ -458,10 +526,4 @@ impl Live {
             tracing::warn!(%attempt, "its driver does not listen");
         }
     }
-}
-
-fn reason(why: &str) -> Reason {
-    let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
-    let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
-    Text::new("reason", cut).unwrap_or_else(|_| usual())
 }

@@ -200,13 +200,13 @@ impl Flow {
                     run.trail.report(run.progress, report, version);
                     run.progress.add(report);
                 });
-                self.on_attempt(at, |held, _| held.effects = true);
+                self.on_attempt(at, |held, policy| held.spoke(policy, at));
             }
             Event::Checkpointed { number, of: Some(_), .. } => self.checkpoints = *number,
             Event::Checkpointed { number, of: None, .. } => {
                 self.checkpoints = *number;
                 self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
-                self.on_attempt(at, |held, _| held.effects = true);
+                self.on_attempt(at, |held, policy| held.spoke(policy, at));
             }
             Event::Asked { .. } => {
                 self.on_run(|run| run.trail.talk.add(version));
@@ -216,6 +216,7 @@ impl Flow {
                     held.armed.only(Some(Deadline::UserInput), policy, at);
                 });
             }
+            Event::Withdrawn => self.on_attempt(at, |held, policy| held.go_on(policy, at)),
             Event::Answered { .. } => self.answer(version, at),
             Event::AnswerMarked { mark } => self.on_run(|run| {
                 run.answer = run.answer.map(|answer| Answer { mark: *mark, ..answer });
@@ -253,14 +254,14 @@ impl Flow {
                     *exited = true;
                 }
             }),
-            Event::Stopping { verdict, .. } => self.on_attempt(at, |held, policy| {
+            Event::Stopping { verdict, fenced_at, .. } => self.on_attempt(at, |held, policy| {
                 let mut verdict = verdict.clone();
                 if let Outcome::Blocked { block, .. } = &mut verdict {
                     block.raised = version;
                 }
                 let survivor = matches!(held.phase, Phase::Stopping { survivor: true, .. });
                 held.phase = Phase::Stopping { verdict, survivor, raised: version };
-                held.armed.only(Some(Deadline::Cleanup), policy, at);
+                held.armed.clean_up(*fenced_at, policy, at);
             }),
             Event::Survived => self.on_attempt(at, |held, _| {
                 if let Phase::Stopping { survivor, .. } = &mut held.phase {
@@ -408,10 +409,7 @@ impl Flow {
     fn answer(&mut self, version: u64, at: Timestamp) {
         self.hear(version);
         self.on_attempt(at, |held, policy| match &mut held.phase {
-            Phase::WaitingInput(_) => {
-                held.phase = Phase::Working;
-                held.rearm(policy, at);
-            }
+            Phase::WaitingInput(_) => held.go_on(policy, at),
             Phase::Stopping { verdict: Outcome::Blocked { answered, .. }, .. } => *answered = true,
             Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {}
         });

@@ -231,6 +231,8 @@ pub enum Agent {
     Ask(Message),
     /// It has the answer.
     Receive(Mark),
+    /// It waits for no answer any more, whether there was one or not.
+    Withdraw,
     /// It cannot go on.
     Block {
         why: Why,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::BACKSTOP;
 use crate::policy::Policy;
 use crate::run::{Mode, Purpose};
 use crate::time::{Millis, Timestamp};
@@ -142,6 +143,18 @@ impl Armed {
         }
     }
 
+    /// The server heard the agent itself. Whatever waits for a sign of its life has one, and what
+    /// waits for the next one begins anew.
+    pub fn hear(&mut self, terms: &impl Allows, now: Timestamp) {
+        use Deadline::{FirstEvent, FirstVisibleEvent, PromptWrite, StreamIdle, ToolIdle};
+        let life = [PromptWrite, FirstEvent, FirstVisibleEvent, StreamIdle, ToolIdle];
+        if self.0.contains_key(&ToolIdle) {
+            self.see(Sight::ToolStarted, terms, now);
+        } else if life.iter().any(|deadline| self.0.contains_key(deadline)) {
+            self.see(Sight::FirstVisibleEvent, terms, now);
+        }
+    }
+
     /// Only this deadline and the wall clock count from now on: the agent itself is not expected
     /// to show life while it waits, is verified or is stopped.
     pub fn only(&mut self, deadline: Option<Deadline>, terms: &impl Allows, now: Timestamp) {
@@ -149,6 +162,14 @@ impl Armed {
         if let Some(deadline) = deadline {
             self.arm(deadline, now + terms.allows(deadline));
         }
+    }
+
+    /// Only the proof of death and the wall clock count from now on. Nobody gives the proof up before
+    /// the fence has fallen: until then the agent may be at work.
+    pub fn clean_up(&mut self, fenced_at: Option<Timestamp>, terms: &impl Allows, now: Timestamp) {
+        self.only(None, terms, now);
+        let told = now + terms.allows(Deadline::Cleanup);
+        self.arm(Deadline::Cleanup, fenced_at.map_or(told, |fence| told.max(fence - BACKSTOP)));
     }
 
     /// Lets a deadline end then.

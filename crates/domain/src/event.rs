@@ -107,6 +107,8 @@ pub enum Event {
     },
     /// It asked.
     Asked { question: Message },
+    /// It no longer wanted to know.
+    Withdrawn,
     /// A person answered.
     Answered { answer: Message },
     /// The answer got further.
@@ -126,6 +128,9 @@ pub enum Event {
     /// Death is awaited; then the verdict counts.
     Stopping {
         verdict: Outcome,
+        /// From when on nothing of it acts any more, also if nobody proves that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fenced_at: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Reason>,
         /// A command that succeeds once the block is gone.

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_920;
+pub const FLOW_BYTES_MAX: usize = 6_160;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -94,3 +94,5 @@ pub const SILENCE_MAX: Millis = Millis::seconds(5);
 pub const SILENT_AFTER: Millis = Millis::minutes(30);
 /// The worker enforces deadlines; the server fires them itself only this much later.
 pub const BACKSTOP: Millis = Millis::seconds(30);
+/// How long the processes of an agent may take to be gone once its shim kills them by force.
+pub const FENCE_FALL: Millis = Millis::seconds(2);

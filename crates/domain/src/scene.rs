@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Agent, Command, Person, Supervisor, Time};
 use crate::event::Event;
 use crate::ids::{AttemptId, Nonce, PrincipalId, TaskId};
+use crate::limits::FENCE_FALL;
 use crate::pool::{PoolMove, Pools};
 use crate::project::Project;
 use crate::reaction::{Cause, Reaction};
@@ -85,6 +86,14 @@ impl Lease {
     #[must_use]
     pub fn ends_at(&self, amnesty: Timestamp) -> Timestamp {
         if self.expires_at == Self::FORFEIT { Self::FORFEIT } else { self.expires_at.max(amnesty) }
+    }
+
+    /// From when on nothing of a watched attempt acts any more, although nobody proved it: whoever owns
+    /// its agent kills it two thirds after the last renewal by itself. An amnesty is unknown to it.
+    #[must_use]
+    pub fn fenced_at(&self) -> Timestamp {
+        let third = Millis(self.length.0 / 3);
+        self.expires_at - third + FENCE_FALL.min(third)
     }
 }
 
@@ -227,7 +236,8 @@ impl Agent {
             | Self::Progress(_)
             | Self::Checkpoint(_)
             | Self::Ask(_)
-            | Self::Receive(_) => {}
+            | Self::Receive(_)
+            | Self::Withdraw => {}
         }
     }
 }

@@ -235,7 +235,8 @@ impl Order {
                 | Agent::Progress(_)
                 | Agent::Checkpoint(_)
                 | Agent::Ask(_)
-                | Agent::Receive(_) => false,
+                | Agent::Receive(_)
+                | Agent::Withdraw => false,
             },
             Command::Person(says) => match says {
                 Person::Cancel(_)

@@ -15,6 +15,7 @@ mod bells;
 mod claims;
 mod connections;
 pub mod examine;
+mod heads;
 mod ink;
 mod keys;
 mod lists;
@@ -259,6 +260,8 @@ struct Known {
     tenants: HashMap<TenantId, i64>,
     records: HashMap<i64, (u64, Records)>,
     lanes: HashMap<i64, Arc<Lane>>,
+    /// The lanes of each tenant in which something waited when a claim last looked.
+    met: HashMap<i64, Vec<(i64, Arc<Lane>)>>,
     /// Tasks for which time cannot pass, until somebody changes them or the store is opened again.
     aside: BTreeSet<(TenantId, TaskId)>,
     /// Tasks that somebody held when a sweep came by, and when to look again, by our own count.
@@ -373,9 +376,13 @@ impl Shared {
     }
 
     fn known_records(&self, tenant: i64, version: u64) -> Option<Records> {
-        let known = self.known();
-        let (known_version, records) = known.records.get(&tenant)?;
-        (*known_version == version).then(|| records.clone())
+        let (known, records) = self.last_records(tenant)?;
+        (known == version).then_some(records)
+    }
+
+    /// The records as somebody here last saw them, and which version that was.
+    fn last_records(&self, tenant: i64) -> Option<(u64, Records)> {
+        self.known().records.get(&tenant).cloned()
     }
 
     fn know_records(&self, tenant: i64, version: u64, records: Records) {

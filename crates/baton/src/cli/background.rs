@@ -21,6 +21,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::client::Failure;
+use crate::files::make_folder;
 use crate::problem::Problem;
 use crate::surroundings::socket_in;
 use crate::worker::adopt::lock_of;
@@ -34,6 +35,8 @@ pub(super) const UP: &str = "up";
 pub(super) const DOWN: &str = "down";
 /// How often logs are looked at by whoever watches.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often it is looked whether another `up` is done: for a minute.
+const STARTING_LOOKS_MAX: u32 = 300;
 /// Bytes of a log that are shown at once.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the end of a log that explain why something did not start.
@@ -85,8 +88,10 @@ pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<
     // What would keep the worker from starting is told before anything is started.
     read(&folder, &found(session)?)?;
     let logs = folder.join("log");
-    make_folder(&folder)?;
-    make_folder(&logs)?;
+    for folder in [&folder, &logs] {
+        make_folder(folder).map_err(|error| broke(&error))?;
+    }
+    let starting = only(&folder).await?;
     let listen = asked.get_one::<String>("listen");
     let line = match server(&socket(session, &folder)).await {
         Some(_) => fs::read_to_string(folder.join(READY_FILE)).unwrap_or_default(),
@@ -104,11 +109,29 @@ pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<
         let words = ["work".to_owned(), "--json".to_owned()];
         start(&folder, &words, "work").await?;
     }
+    drop(starting);
     say_ready(session, &folder, ready);
     if asked.get_flag("detach") {
         return Ok(0);
     }
     watch(session, &folder).await
+}
+
+/// Becomes the only one who starts anything in a data folder, until the file is closed. Who comes second waits,
+/// and finds what the first one started.
+async fn only(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join("up.lock");
+    let file = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(|error| broke(&error))?;
+    for _ in 0..STARTING_LOOKS_MAX {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => tokio::time::sleep(LOOK_EVERY).await,
+            Err(error) => return Err(broke(&error)),
+        }
+    }
+    let detail = "another `baton up` has been starting server and worker here for a minute";
+    Err(Problem::new("in_use", detail).next("baton down").into())
 }
 
 fn say_ready(session: &mut Session<'_>, folder: &Path, ready: Value) {
@@ -292,10 +315,4 @@ fn since(path: &Path, place: u64) -> (String, u64) {
 fn tail(log: &Path, begun: u64) -> String {
     let length = fs::metadata(log).map_or(0, |about| about.len());
     since(log, begun.max(length.saturating_sub(TAIL_BYTES))).0
-}
-
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| broke(&error))
 }

@@ -147,6 +147,13 @@ fn bench_command() -> Command {
         .arg(numbers("callers", "1,4,16,64", "How many callers at once"))
         .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
         .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
+        .arg(
+            Arg::new("agents")
+                .long("agents")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=256))
+                .help("Instead, what so many idle agents cost worker and shims, per agent"),
+        )
         .arg(Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)))
         .arg(Arg::new("empty-post").long("empty-post").hide(true).action(ArgAction::SetTrue))
 }
@@ -215,6 +222,9 @@ async fn measure(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
     let out = &mut session.streams.out;
     if asked.get_flag("empty-post") {
         return bench::serve_nothing(out).await.map(|()| 0).map_err(|error| broke(&error));
+    }
+    if let Some(count) = asked.get_one::<u64>("agents") {
+        return bench::run_agents(*count, out).await.map(|()| 0).map_err(|error| broke(&error));
     }
     let on_postgres = asked.get_one::<String>("store").is_some_and(|store| store == "postgres");
     let done = match (asked.get_one::<PathBuf>("probe"), &session.around.database_url) {

@@ -29,7 +29,7 @@ pub use wait::Wait;
 pub use waive::Waive;
 
 /// What begins the names in the `git` of a checkpoint that workers keep for themselves.
-const WORKERS_OWN: &str = "baton-";
+pub const WORKERS_OWN: &str = "baton-";
 
 #[cfg(test)]
 mod tests;

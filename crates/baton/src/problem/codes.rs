@@ -70,6 +70,7 @@ pub const CODES: &[Code] = &[
     code("lineage_too_long", 409, 5, false, "Retried as often as it may be", "baton show {task}"),
     code("malformed", 400, 2, false, "The request cannot be read", DESCRIBED),
     code("name_taken", 409, 5, false, "The name is taken", "the same command with another name"),
+    code("no_agent", 409, 2, false, "No agent is set up", "baton doctor"),
     code("no_run", 409, 5, false, "The task has no live run", "baton explain {task}"),
     code("no_stage", 422, 2, false, "There is no such stage", "baton project show {project}"),
     code("not_due", 409, 5, true, "The time has not come", "baton explain {task}"),

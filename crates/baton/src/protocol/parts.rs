@@ -34,6 +34,8 @@ words! {
         ToolFinished = "tool_finished",
         /// The agent was given the answer that it waited for.
         InputReceived = "input_received",
+        /// The agent waits no longer for what it asked: it took the question back, or nobody knows what became of it.
+        InputWithdrawn = "input_withdrawn",
         /// The work moved: its tree changed, something new was read, or its processes were busy; told now and then.
         Progressed = "progressed",
         /// A deadline has passed, and the agent is being stopped.

@@ -10,6 +10,7 @@ use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
 use super::parts::{Alive, Conversation, Phase};
+use super::work::Work;
 use super::{ACCOUNTS_MAX, SLOTS_MAX};
 use crate::shape::When;
 
@@ -22,6 +23,8 @@ frames! {
             protocol: u32,
             /// The machine, by a name that stays the same; whoever comes again under it takes the place of the connection before.
             machine: Label,
+            /// Which process it is: another one under the same name is turned away as long as this one is connected.
+            process: Option<Text<64>>,
             /// The version of the worker.
             version: Text<64>,
             /// The installation that its attempts belong to, if it was here before.
@@ -144,6 +147,8 @@ frames! {
             git: BTreeMap<Label, Line>,
             /// The conversation of its agent, if the next attempt can go on with it.
             session: Option<Conversation>,
+            /// What holds the work, once the server has all of it as blobs.
+            work: Option<Work>,
         }
 
         /// The agent's process ended by itself. Its tree may still have to be stopped.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use baton_domain::Refusal;
 use baton_domain::command::{Command, Supervisor};
 use baton_domain::ids::AttemptId;
 use baton_domain::text::{Code, Text};
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::identity::Caller;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     Alive, Fenced, Hello, Renewal, Renewed, Resume, SLOTS_MAX, VERSION, Welcome,
@@ -25,6 +27,9 @@ use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
 const HEARTBEAT_MS: u64 = 20_000;
 /// Places that are remembered for what was not heard of; the rest is settled by the end of its lease.
 const PLACES_MAX: usize = 4_096;
+
+/// The number of a connection, how it learns that its place is taken, and what its worker was not heard of.
+type Taken = (u64, watch::Receiver<bool>, BTreeSet<AttemptId>);
 
 impl Relay {
     /// Takes a worker in: its place, its attempts as they stand, and whoever claims for it.
@@ -49,8 +54,9 @@ impl Relay {
             principal: caller.principal.clone(),
             machine: hello.machine,
         };
-        let (number, gone, unheard) = self.take_place(&place);
-        let origin = Text::new("origin", "worker").expect("a plain word is a text");
+        let (number, gone, unheard) = self.take_place(&place, hello.process)?;
+        let origin = Text::new("origin", format!("worker {}", place.machine));
+        let origin = origin.expect("the name of a machine leaves room for a word");
         let actor =
             Actor { principal: caller.principal.clone(), kind: caller.kind, origin, trace: None };
         let present = Present(Arc::new(Post {
@@ -69,8 +75,10 @@ impl Relay {
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));
+        let lost: BTreeSet<_> = lost.chain(post.strays(&alive).await?).collect();
         for attempt in lost {
             post.give_back(attempt).await;
         }
@@ -87,13 +95,24 @@ impl Relay {
         };
         post.say(welcome).map_err(|_| too_slow())?;
         tracing::info!(worker = %post.place.machine, tenant = %post.place.tenant, "a worker came");
+        points::pass(Point::WorkerWelcomed);
         tokio::spawn(Arc::clone(post).claim_for());
         Ok(present)
     }
 
-    /// Takes the place of whoever was there before, and what that one was not heard of.
-    fn take_place(&self, place: &Place) -> (u64, watch::Receiver<bool>, BTreeSet<AttemptId>) {
+    /// Takes the place of whoever was there before, and what that one was not heard of. Two workers of one
+    /// name would take each other's place for ever, and each would be told of the other's runs.
+    fn take_place(&self, place: &Place, process: Option<Text<64>>) -> Result<Taken, Problem> {
         let mut posts = self.lock();
+        let other = posts.get(place).and_then(|seated| seated.process.as_ref());
+        if other.is_some() && process.is_some() && other != process.as_ref() {
+            let name = &place.machine;
+            let detail = format!(
+                "another worker called {name} is connected: end it with `baton down`, or, if the data folder \
+                 of one is a copy of the other's, remove the file worker/machine from it"
+            );
+            return Err(Problem::new("name_taken", detail).next("baton down"));
+        }
         if posts.len() >= PLACES_MAX && !posts.contains_key(place) {
             posts.retain(|_, seated| seated.gone.receiver_count() > 0);
         }
@@ -104,9 +123,9 @@ impl Relay {
             before.unheard
         });
         let (sender, gone) = watch::channel(false);
-        let seated = Seated { number, gone: sender, unheard: BTreeSet::new() };
+        let seated = Seated { number, process, gone: sender, unheard: BTreeSet::new() };
         posts.insert(place.clone(), seated);
-        (number, gone, unheard.unwrap_or_default())
+        Ok((number, gone, unheard.unwrap_or_default()))
     }
 
     /// The token of an attempt, if it is one of ours and the worker's.
@@ -176,7 +195,7 @@ impl Post {
         self.say(Renewed { leases }).map_err(|_| too_slow())
     }
 
-    /// Renews leases side by side: they share the commits of the store. Refusals are answers; if the
+    /// Renews leases side by side: they share the commits of the store. That one is lost is an answer; if the
     /// store is in trouble, nothing is known, and the worker asks again.
     async fn renew_all(
         self: &Arc<Self>,
@@ -197,10 +216,14 @@ impl Post {
             let Ok((attempt, answer)) = done else { continue };
             let answer = match answer {
                 Ok(committed) => Ok(committed),
-                Err(Error::Refused(_)) => Err(()),
+                Err(Error::Refused(Refusal::LeaseLost | Refusal::NotFound)) => Err(()),
+                // Whatever else is wrong is no reason to stop an agent.
                 Err(error) => return Err(error.into()),
             };
             renewed.insert(attempt, answer);
+        }
+        if !renewed.is_empty() {
+            points::pass(Point::LeasesRenewed);
         }
         Ok(renewed)
     }
@@ -217,8 +240,11 @@ fn stands(attempt: AttemptId, committed: &Committed) -> Resume {
     }
 }
 
+/// How long a lease lives that was renewed with this. One that was not is not told: whoever owns the agent
+/// would count on it.
 fn lease_ms(committed: &Committed) -> Option<u64> {
-    committed.lease.as_ref().map(|lease| lease.expires_at.since(committed.at).0)
+    let lease = committed.lease.as_ref()?;
+    (lease.expires_at >= committed.at + lease.length).then_some(lease.length.0)
 }
 
 /// Why an attempt is told to stop that does not hold its run: always in the same words.

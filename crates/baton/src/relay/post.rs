@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::command::{Command, Proof, Supervisor};
 use baton_domain::ids::{Account, AttemptId, Capability};
-use baton_domain::run::{Outcome, Phase};
+use baton_domain::run::{Death, Outcome, Phase};
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::{Actor, Aim, Committed, Error, Order};
@@ -70,6 +70,8 @@ pub(super) struct ToldSoFar {
     pub(super) stands: Option<Standing>,
     /// The answer that was given at this version of its task.
     pub(super) answer: Option<u64>,
+    /// How many checkpoints its task had when that was last looked at.
+    pub(super) checkpoints: Option<u32>,
 }
 
 /// Too much waits to be written.
@@ -102,8 +104,10 @@ impl Post {
     fn leave(&self) {
         self.left.send_replace(true);
         let mut posts = self.relay.lock();
-        let own = posts.get(&self.place).is_some_and(|seated| seated.number == self.number);
-        if own && posts[&self.place].unheard.is_empty() {
+        let own = posts.get_mut(&self.place).filter(|seated| seated.number == self.number);
+        let Some(seated) = own else { return };
+        seated.process = None;
+        if seated.unheard.is_empty() {
             posts.remove(&self.place);
         }
     }
@@ -141,14 +145,18 @@ impl Post {
         Order { tenant: self.caller.tenant.clone(), actor: self.actor.clone(), aim, request: None }
     }
 
-    /// Gives a run back that the worker never had in its hands.
+    /// Gives a run back that the worker never had in its hands, so that nothing of it was started.
     pub(super) async fn give_back(&self, attempt: AttemptId) {
         let reason = Text::new("reason", "the worker could not be reached");
         let reason = reason.expect("a plain sentence is a text");
-        let says = Supervisor::Release { reason, until: None };
-        let released = Command::Supervisor(self.proof(attempt), says);
+        let says = [
+            Supervisor::Release { reason, until: None },
+            Supervisor::Stopped { death: Death::NotStarted, survivor: false },
+        ];
+        let proof = self.proof(attempt);
+        let says = says.map(|says| Command::Supervisor(proof.clone(), says));
         // If this fails, the lease ends by itself.
-        if let Err(error) = self.submit(attempt, vec![released]).await {
+        if let Err(error) = self.submit(attempt, says.into()).await {
             tracing::warn!(%attempt, %error, "a run could not be given back");
         }
     }

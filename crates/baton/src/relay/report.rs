@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, Command, Note, Proof, Supervisor};
+use baton_domain::command::{Agent, Command, Expect, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
+use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, Label};
 use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::pool::{PoolName, Shut};
@@ -12,11 +13,14 @@ use baton_domain::project::RecordCommand;
 use baton_domain::run::Mark;
 use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
-use baton_store::{Aim, Error};
+use baton_store::{Aim, Committed, Error, PastId};
 
+use crate::operations::WORKERS_OWN;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
+    Work,
 };
 
 use super::hello::lost;
@@ -25,6 +29,8 @@ use super::{too_slow, trouble};
 
 /// How long an account rests after a hard limit that does not say until when.
 const REST: Millis = Millis::minutes(5);
+/// Checkpoints among which a late one is looked for: a worker has a few on its way at most.
+const LATE_BACK_MAX: usize = 8;
 /// What stands before the words of a request for permission.
 const MAY_IT: &str = "The agent asks for permission: ";
 
@@ -64,9 +70,14 @@ impl Post {
         }
         // So that an answer which is given at once finds who waits for it.
         let asked = self.note_question(&up, attempt);
+        points::pass(Point::ReportHeard);
         match self.submit(attempt, commands).await {
             Ok(committed) => {
+                points::pass(Point::ReportCommitted);
                 self.ack(attempt, seq)?;
+                if let (Up::Checkpoint(_), Some(flow)) = (&up, &committed.task) {
+                    self.knows_checkpoints(flow, attempt);
+                }
                 match committed.task {
                     Some(flow) if holds(&flow, attempt) => self.tell(&flow).await,
                     Some(_) | None => {
@@ -104,7 +115,7 @@ impl Post {
             Up::Permission(frame) => Some(&frame.id),
             Up::Question(frame) => Some(&frame.id),
             Up::Lifecycle(frame) => {
-                if frame.phase == Phase::InputReceived {
+                if matches!(frame.phase, Phase::InputReceived | Phase::InputWithdrawn) {
                     self.forget_question(attempt);
                 }
                 None
@@ -142,7 +153,13 @@ impl Post {
         match up {
             Up::Lifecycle(frame) => lifecycle(frame, proof),
             Up::Usage(frame) => supervisor(Supervisor::Spend { total_micros: frame.total_micros }),
-            Up::Limit(frame) => self.limit(frame).await.map(|()| None),
+            Up::Limit(frame) => {
+                // It acts on something else than the task, so it is asked first whether it counts.
+                if self.is_news(frame.attempt, frame.seq).await.map_err(Refused::Store)? {
+                    self.limit(frame).await?;
+                }
+                Ok(None)
+            }
             Up::Question(frame) => ask(frame.text.clone()),
             Up::Permission(frame) => ask(permission(&frame.what)),
             Up::Gate(_) => Err(Refused::Frame(Wrong {
@@ -153,8 +170,11 @@ impl Post {
             Up::Checkpoint(frame) => {
                 let usual = || Summary::new("summary", "Snapshot").expect("a word is a text");
                 let summary = frame.summary.clone().unwrap_or_else(usual);
-                let git = with_session(frame);
+                let git = with_own(frame);
                 let note = Note { summary, cursor: None, evidence: vec![], git };
+                if self.is_kept(frame.attempt, &note).await.map_err(Refused::Store)? {
+                    return Ok(None);
+                }
                 supervisor(Supervisor::Snapshot(Box::new(note)))
             }
             Up::Exited(_) => supervisor(Supervisor::Exited),
@@ -172,6 +192,38 @@ impl Post {
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
             Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
+        }
+    }
+
+    /// Whether a snapshot of an attempt that is over was told before: nobody counts what comes late.
+    async fn is_kept(&self, attempt: AttemptId, note: &Note) -> Result<bool, Error> {
+        if !self.lock().get(&attempt).is_some_and(|mine| mine.told.fenced) {
+            return Ok(false);
+        }
+        let (engine, tenant) = (self.relay.engine(), &self.caller.tenant);
+        let Some(row) = engine.task(tenant, attempt.task).await?.what else { return Ok(false) };
+        for number in (1..=row.flow.checkpoints).rev().take(LATE_BACK_MAX) {
+            let which = PastId::Checkpoint(number);
+            if let Some(Past::Checkpoint(kept)) =
+                engine.past(tenant, attempt.task, which).await?.what
+                && kept.attempt == attempt.number
+                && kept.note == *note
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether an attempt holds its run, and was not heard under this number.
+    async fn is_news(&self, attempt: AttemptId, seq: u64) -> Result<bool, Error> {
+        let nothing = Command::Expect(Expect::default());
+        match self.submit(attempt, vec![nothing]).await {
+            Ok(Committed { lease: Some(lease), .. }) => {
+                Ok(lease.attempt == attempt.number && lease.heard < seq)
+            }
+            Ok(_) | Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -222,6 +274,9 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
         Phase::InputReceived => {
             return Ok(Some(Command::Agent(proof.clone(), Agent::Receive(Mark::Applied))));
         }
+        Phase::InputWithdrawn => {
+            return Ok(Some(Command::Agent(proof.clone(), Agent::Withdraw)));
+        }
         Phase::TimedOut => {
             let deadline = frame.deadline.ok_or_else(|| {
                 Refused::Frame(Wrong {
@@ -256,14 +311,22 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
 }
 
-/// What is kept of the work tree, with the conversation to go on with: the next attempt is handed it, wherever it is.
-fn with_session(frame: &Checkpoint) -> BTreeMap<Label, Line> {
+/// What is kept of the work tree, with the conversation to go on with and the blobs that hold the work: the next
+/// attempt is handed them, wherever it is.
+fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
     let mut git = frame.git.clone();
-    let line = frame.session.as_ref().map_or_else(|| "none".to_owned(), Conversation::line);
-    if let (Ok(name), Ok(line)) = (Conversation::KEPT_AS.parse(), Line::new("session", line))
-        && git.len() < EVIDENCE_MAX
-    {
-        git.insert(name, line);
+    // Names that workers keep for themselves are told by fields of their own, and by nothing else.
+    git.retain(|name, _| !name.as_str().starts_with(WORKERS_OWN));
+    let session = frame.session.as_ref().map_or_else(|| "none".to_owned(), Conversation::line);
+    // Nobody kept the work of another attempt.
+    let attempt = frame.attempt.number;
+    let work = frame.work.clone().map(|work| (Work::KEPT_AS, Work { attempt, ..work }.line()));
+    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work) {
+        if let (Ok(name), Ok(line)) = (name.parse(), Line::new("git", line))
+            && git.len() < EVIDENCE_MAX
+        {
+            git.insert(name, line);
+        }
     }
     git
 }

@@ -16,6 +16,8 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::points::{self, Point};
+
 use super::cgroup::Cgroup;
 use super::control::{Answer, Nudge, Request, WRITE_BYTES_MAX};
 use super::place::Place;
@@ -75,24 +77,28 @@ pub enum Found {
     Vanished(Launch),
 }
 
-/// Starts a shim for an attempt, once. When this answers, the agent runs.
+/// Starts a shim for an attempt, once. When this answers, the agent runs. What it is given to keep stays
+/// open for as long as it lives: the lock of the folder that the agent works in.
 ///
 /// # Errors
 /// If the spec breaks a rule, the attempt was launched before, or the agent cannot be started; the text says
 /// which. After `TimedOut` it is unknown: [`adopt`] tells.
-pub async fn launch(place: &Place, spec: &Spec) -> io::Result<Handle> {
+pub async fn launch(place: &Place, spec: &Spec, keeps: Option<File>) -> io::Result<Handle> {
     spec.check()?;
     place.write_spec(spec)?;
+    points::pass(Point::SpecWritten);
     let mut child = Command::new(place.program())
         .arg0("baton")
         .arg("shim")
         .arg(std::path::absolute(place.folder())?)
         .env_clear()
+        .envs(points::passed_on())
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(keeps.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
+    points::pass(Point::ShimStarted);
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {
         let mut output = output.take(FIRST_LINE_BYTES_MAX);
@@ -109,7 +115,10 @@ pub async fn launch(place: &Place, spec: &Spec) -> io::Result<Handle> {
         timeout(LAUNCH_MAX, line).await.map_err(|_| io::ErrorKind::TimedOut)??;
     }
     match said.trim_end() {
-        READY => connect(place, &spec.nonce).await,
+        READY => {
+            points::pass(Point::ShimReady);
+            connect(place, &spec.nonce).await
+        }
         "" => Err(io::Error::other("the shim ended without a word")),
         why => Err(io::Error::other(why.to_owned())),
     }
@@ -196,6 +205,18 @@ pub async fn prove(launch: &Launch) -> io::Result<Proof> {
     let proved = launch.isolation.namespace.is_some() && launch.root.is_some() && !survivor;
     let death = if proved { Death::PidNamespace } else { Death::None };
     Ok(Proof { death, survivor })
+}
+
+/// Ends a shim that is there but does not answer, with everything of its agent, and says what is proved. Its
+/// fence cannot fall as long as it stands still.
+///
+/// # Errors
+/// If nothing is known of it, or this boot cannot be told from another one.
+pub async fn overpower(place: &Place) -> io::Result<Proof> {
+    let launch = place.launch()?.ok_or(io::ErrorKind::NotFound)?;
+    let gone = launch.boot_id != processes::boot_id()? || is_buried(launch.shim).await;
+    let proof = prove(&launch).await?;
+    Ok(Proof { survivor: proof.survivor || !gone, ..proof })
 }
 
 /// Kills one process, if it is still the same one, and waits until it is gone.

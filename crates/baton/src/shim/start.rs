@@ -8,9 +8,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use rustix::fs::Mode;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getpid, set_dumpable_behavior, setrlimit, setsid, umask,
 };
+
+use crate::points::{self, Point};
 
 use super::birth::Ours;
 use super::doors::Doors;
@@ -24,6 +27,8 @@ use super::voice::Voice;
 use super::watch::Watch;
 use super::{probe, processes};
 
+/// The first descriptor behind input, output and errors.
+const FIRST_OWN: i32 = 3;
 /// What a shim says when its agent runs.
 pub(super) const READY: &str = "ready";
 
@@ -71,6 +76,7 @@ fn live(folder: &Path) -> ExitCode {
         }
     };
     say(READY);
+    points::pass(Point::Ready);
     // From here on nobody hears it; what it has to say is in the folder.
     drop(kernel::silence());
     watch.0.run();
@@ -91,14 +97,23 @@ struct Born {
     doors: Doors,
     spool: Writer,
     signals: OwnedFd,
-    /// The lock on the folder, for as long as it is open.
+    kept: Kept,
+}
+
+/// What is kept open for as long as the shim lives.
+struct Kept {
+    #[expect(dead_code, reason = "the lock on the attempt's folder lives as long as this")]
     lock: File,
+    #[expect(dead_code, reason = "the right to work in the agent's folder lives as long as this")]
+    right: OwnedFd,
 }
 
 /// Starts the agent. If this fails, nothing of it has begun.
 fn begin(place: &Place) -> io::Result<Born> {
     // Whatever came along is not ours to keep open.
     kernel::close_but(&[])?;
+    // The worker gave its right to the agent's folder along where nothing else is read from.
+    let right = fcntl_dupfd_cloexec(io::stdin(), FIRST_OWN)?;
     // It fails for whoever leads a group already, and then there is nothing to leave.
     let _ = setsid();
     umask(Mode::RWXG | Mode::RWXO);
@@ -107,6 +122,7 @@ fn begin(place: &Place) -> io::Result<Born> {
     let lock = locked(place)?;
     let spec = place.spec()?;
     spec.check()?;
+    points::pass(Point::Begun);
     let doors = Doors::open(place)?;
     let spool = Writer::open(&place.spool(), spec.spool_bytes_max)?;
     let mut launch = Launch {
@@ -120,18 +136,20 @@ fn begin(place: &Place) -> io::Result<Born> {
         agent: None,
     };
     let (tree, ends) = Tree::start(&spec, place, &mut launch, &signals)?;
-    Ok(Born { spec, launch, tree, ends, doors, spool, signals, lock })
+    Ok(Born { spec, launch, tree, ends, doors, spool, signals, kept: Kept { lock, right } })
 }
 
 impl Born {
-    fn look_after(self, place: &Place) -> io::Result<(Watch, File)> {
-        let Self { spec, launch, tree, ends, doors, spool, signals, lock } = self;
+    fn look_after(self, place: &Place) -> io::Result<(Watch, Kept)> {
+        let Self { spec, launch, tree, ends, doors, spool, signals, kept } = self;
         // Not before the birth: the users of a namespace are named through files that this would close.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let mut voice = Voice::new(&spec, spool, ends)?;
         voice.note(crate::clock::boot_ms(), &Note::Started { agent: launch.agent });
+        points::pass(Point::GateOpen);
         place.write_status(&Status::Running)?;
-        Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, lock))
+        points::pass(Point::Running);
+        Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, kept))
     }
 }
 

@@ -61,6 +61,8 @@ words! {
         Checkpointed = "checkpointed",
         /// It asked.
         Asked = "asked",
+        /// It no longer wanted to know.
+        Withdrawn = "withdrawn",
         /// A person answered.
         Answered = "answered",
         /// The answer got further.
@@ -139,6 +141,12 @@ impl Happening {
         self.0["event"] == kind.word()
     }
 
+    /// The word for what it is.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        self.0["event"].as_str().unwrap_or_default()
+    }
+
     fn new(kind: EventKind, event: Result<Value, serde_json::Error>) -> Self {
         let mut value = event.expect("an event was JSON when it was written");
         strip(&mut value);
@@ -211,6 +219,7 @@ fn of_task(event: &Event) -> EventKind {
         Event::Progressed { .. } => EventKind::Progressed,
         Event::Checkpointed { .. } => EventKind::Checkpointed,
         Event::Asked { .. } => EventKind::Asked,
+        Event::Withdrawn => EventKind::Withdrawn,
         Event::Answered { .. } => EventKind::Answered,
         Event::AnswerMarked { .. } => EventKind::AnswerMarked,
         Event::Spent { .. } => EventKind::Spent,

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use baton_domain::ids::{AttemptId, DeploymentId, Label};
+use baton_domain::text::Text;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::chance::Chance;
+use crate::files::{make_folder, replace};
 use crate::shim::{self, Found, Place};
 
 use super::card::Card;
 use super::outbox;
-use super::prepare::{make_folder, write_private};
 
 /// Attempts that are looked at; a hello names no more.
 const ATTEMPTS_MAX: usize = crate::protocol::SLOTS_MAX;
@@ -161,8 +162,17 @@ pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
         u32::from_be_bytes(bytes)
     );
     let label = Label::new(&name).map_err(io::Error::other)?;
-    write_private(&path, name.as_bytes())?;
+    replace(&path, name.as_bytes())?;
     Ok(label)
+}
+
+/// A name of this process alone, by which a server tells it from another worker of the same name.
+#[must_use]
+pub fn process(chance: &dyn Chance) -> Text<64> {
+    let mut bytes = [0; 16];
+    chance.fill(&mut bytes);
+    let name = format!("{:032x}", u128::from_be_bytes(bytes));
+    Text::new("process", name).expect("32 digits are a text")
 }
 
 /// The installation that the attempts of this folder belong to, once that is known.
@@ -178,7 +188,7 @@ pub fn deployment(folder: &Path) -> io::Result<Option<DeploymentId>> {
 /// # Errors
 /// If it cannot be written.
 pub fn keep_deployment(folder: &Path, deployment: &DeploymentId) -> io::Result<()> {
-    write_private(&folder.join("deployment"), deployment.as_str().as_bytes())
+    replace(&folder.join("deployment"), deployment.as_str().as_bytes())
 }
 
 fn name_in(path: &Path) -> io::Result<Option<String>> {

@@ -1,34 +1,39 @@
 //! Drives one attempt: feeds its course with everything that happens, and carries out what the course says.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::run::Death;
-use baton_domain::text::{Code, Reason, Text};
-use baton_domain::time::{Millis, Timestamp};
+use baton_domain::time::Timestamp;
 use baton_store::Clock as _;
 use baton_store::clock::SystemClock;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use crate::adapters::{Follower, Program};
+use crate::adapters::{Follower, Program, Reply};
 use crate::clock::{awake_ms, boot_ms};
-use crate::protocol::Caps;
+use crate::points::{self, Point};
+use crate::protocol::{Caps, Conversation};
 use crate::shim::spool::Reader;
-use crate::shim::{self, Change, Found, Handle, Place, Proof, Spec, Status};
-use crate::worktree::{self, Taken};
+use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
+use crate::worktree;
 
 use super::card::Card;
-use super::course::{At, BUSY_EVERY_MS, Broken, Course, Input, Terms, Told};
+use super::courier::Courier;
+use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told, Why};
 use super::ground::Ground;
 use super::link::Link;
-use super::prepare::{Error, Furnished, Premises};
+use super::parcel::Kept;
+use super::prepare::Premises;
 
-pub use words::{Word, word_of, words_of};
+pub use begin::reason;
+pub use words::{Word, renewed, word_of, words_of};
 
 mod acts;
+mod begin;
 mod follow;
 mod words;
 
@@ -36,12 +41,8 @@ mod words;
 pub const WORDS_MAX: usize = 64;
 /// How often a shim is looked for that does not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How many times: then nothing is known of it, and its fence has fallen long ago.
-const LOOKS_MAX: u32 = 600;
-/// What a reason may say.
-const REASON_BYTES_MAX: usize = 1_000;
-/// How long a run rests whose project is not on this machine: another worker may take it then.
-const ELSEWHERE: Millis = Millis::minutes(5);
+/// How many times: then it is ended by force, because nobody else guards its agent any more.
+const LOOKS_MAX: u32 = 60;
 
 /// How an attempt begins here.
 pub enum Start {
@@ -61,8 +62,13 @@ pub struct Driver {
     follower: Follower,
     place: Place,
     ground: Option<Ground>,
-    /// A snapshot that is being taken.
-    keeping: Option<JoinHandle<Result<Taken, worktree::Error>>>,
+    courier: Courier,
+    /// A snapshot that is being taken, and why.
+    keeping: Option<(Why, JoinHandle<Result<Kept, worktree::Error>>)>,
+    /// Whether the last of its work is on its way to the server, which the end waits for.
+    delivering: bool,
+    /// The conversation that was told last, as it is kept.
+    talked: Option<String>,
     handle: Option<Handle>,
     reader: Option<Reader>,
     /// Whether a process may have come to be.
@@ -71,11 +77,14 @@ pub struct Driver {
     ended: bool,
     /// Whether what it is told was fed as written.
     prompted: bool,
+    /// What its agent was to be told and could not be: the oldest first.
+    unsaid: VecDeque<Reply>,
     /// What was last written because the program waits for it, until that is in the spool.
     owed: Option<Vec<u8>>,
     slept: u64,
-    /// Until when the agent may live, by the last renewal; what is launched begins with it.
-    fence: u64,
+    /// Until when the agent may live, by the last renewal; what is launched begins with it, and nothing is
+    /// before there was one.
+    fence: At,
     /// When it was last looked what its processes use.
     looked: At,
     over: bool,
@@ -86,7 +95,7 @@ impl Driver {
     #[must_use]
     pub fn new(
         premises: Arc<Premises>,
-        link: Link,
+        (link, courier): (Link, Courier),
         card: Card,
         words: mpsc::Receiver<Word>,
         told: Option<Told>,
@@ -97,9 +106,10 @@ impl Driver {
             None => Course::new(attempt, terms, came),
             Some(told) => Course::returning(attempt, terms, told, came),
         };
-        let follower = card.program().follow(&card.turn(None));
+        // Some programs are given their tools in the conversation, not at their start.
+        let tools = premises.tools(&card);
+        let follower = card.program().follow(&card.turn(Some(&tools)));
         let place = Place::at(premises.attempt(attempt));
-        let fence = card.came_boot_ms.saturating_add(card.dispatch.lease_ms / 3 * 2);
         Self {
             premises,
             link,
@@ -109,15 +119,19 @@ impl Driver {
             follower,
             place,
             ground: None,
+            courier,
             keeping: None,
+            delivering: false,
+            talked: None,
             handle: None,
             reader: None,
             started: false,
             ended: false,
             prompted: false,
+            unsaid: VecDeque::new(),
             owed: None,
             slept: slept(),
-            fence,
+            fence: At(0),
             looked: now(),
             over: false,
         }
@@ -132,71 +146,14 @@ impl Driver {
         while !self.over {
             self.go_on().await;
         }
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        let cleared = spawn_blocking(move || premises.clear(&card)).await;
-        if cleared.is_err() {
-            tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
+        // Whoever has its folder now has its home, too, and what signs it in.
+        if self.ground.as_mut().is_some_and(Ground::hold) {
+            let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+            if spawn_blocking(move || premises.clear(&card)).await.is_err() {
+                tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
+            }
         }
         self.card
-    }
-
-    /// Prepares and launches. What the server says meanwhile is heard.
-    async fn begin(&mut self) {
-        let mut preparing = self.prepare();
-        let prepared = loop {
-            let due = self.due();
-            tokio::select! {
-                prepared = &mut preparing => break prepared,
-                word = self.words.recv() => match word {
-                    Some(word) => self.hear(word).await,
-                    None => self.over = true,
-                },
-                () = sleep(due) => self.feed(Input::Tick, now()).await,
-            }
-            // Whatever is being prepared is left to itself: it is there for the next attempt.
-            if self.over || self.ended {
-                return;
-            }
-        };
-        let spec = match prepared {
-            Ok(Ok(Furnished { card, spec, ground })) => {
-                (self.card, self.ground) = (card, ground);
-                spec
-            }
-            Ok(Err(error)) => return self.feed(Input::Refused(broken(&error)), now()).await,
-            Err(error) => {
-                let broken = lost("not_prepared", &error.to_string());
-                return self.feed(Input::Refused(broken), now()).await;
-            }
-        };
-        self.feed(Input::Prepared, now()).await;
-        if self.over || self.ended {
-            return;
-        }
-        self.started = true;
-        // Leases are renewed while an attempt is prepared, too.
-        let spec = Spec { fence_boot_ms: self.fence, ..spec };
-        let Err(error) = self.launch(&spec).await else { return };
-        // Whatever went wrong, the agent may have begun by then: only its folder tells.
-        match shim::adopt(&self.place).await {
-            Ok(Found::Over(Status::NotStarted { .. })) => {
-                self.started = false;
-                let why = format!("its process cannot be started: {error}");
-                self.feed(Input::Refused(lost("launch_failed", &why)), now()).await;
-            }
-            found => self.take(found).await,
-        }
-    }
-
-    async fn launch(&mut self, spec: &Spec) -> io::Result<()> {
-        let handle = shim::launch(&self.place, spec).await?;
-        self.attach(handle).await;
-        Ok(())
-    }
-
-    fn prepare(&self) -> JoinHandle<Result<Furnished, Error>> {
-        let (premises, card, fence) = (Arc::clone(&self.premises), self.card.clone(), self.fence);
-        spawn_blocking(move || premises.furnish(card, fence))
     }
 
     /// How long until the course wants to be asked.
@@ -220,19 +177,24 @@ impl Driver {
 
     /// Feeds what the worker before knew, and then what became of it.
     async fn come_back(&mut self, found: io::Result<Found>) {
-        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
-        match spawn_blocking(move || premises.ground(&card)).await {
-            Ok(Ok(ground)) => self.ground = ground,
-            Ok(Err(error)) => {
-                tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "its worktree is not to be had");
-            }
-            Err(error) => tracing::warn!(%error, "its worktree was not looked for"),
-        }
+        self.find_ground().await;
         self.feed(Input::Prepared, At(self.card.came_boot_ms)).await;
         self.started = true;
         self.catch_up().await;
         self.feed(Input::Back, now()).await;
         self.take(found).await;
+    }
+
+    /// Finds the folder of an attempt again.
+    async fn find_ground(&mut self) {
+        let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
+        match spawn_blocking(move || premises.ground(&card)).await {
+            Ok(Ok(ground)) => self.ground = Some(ground),
+            Ok(Err(error)) => {
+                tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "its folder is not to be had");
+            }
+            Err(error) => tracing::warn!(%error, "its folder was not looked for"),
+        }
     }
 
     /// Somebody looked what became of the shim.
@@ -276,7 +238,11 @@ impl Driver {
     async fn end_with(&mut self, input: Input) {
         self.handle = None;
         if !self.ended {
+            points::pass(Point::ProofHeard);
             self.ended = true;
+            if let Some(ground) = &mut self.ground {
+                ground.hold();
+            }
             self.feed(input, now()).await;
         }
     }
@@ -284,6 +250,7 @@ impl Driver {
     async fn attach(&mut self, handle: Handle) {
         self.handle = Some(handle);
         self.catch_up().await;
+        self.say_again().await;
     }
 
     /// Waits for the next thing that happens, and feeds it.
@@ -294,8 +261,14 @@ impl Driver {
         let due = self.due();
         let kept = async {
             match &mut self.keeping {
-                Some(keeping) => keeping.await,
+                Some((_, keeping)) => keeping.await,
                 None => std::future::pending().await,
+            }
+        };
+        let delivered = async {
+            match self.delivering {
+                true => self.courier.settled(self.card.dispatch.attempt).await,
+                false => std::future::pending().await,
             }
         };
         let changed = async {
@@ -311,6 +284,10 @@ impl Driver {
                 None => self.handle = None,
             },
             taken = kept => self.kept(taken).await,
+            () = delivered => {
+                self.delivering = false;
+                self.feed(Input::Kept, now()).await;
+            }
             word = self.words.recv() => match word {
                 Some(word) => self.hear(word).await,
                 // The worker goes; the shim stays, and its fence with it.
@@ -318,6 +295,7 @@ impl Driver {
             },
             () = sleep(due) => {
                 self.catch_up().await;
+                self.say_again().await;
                 self.look().await;
                 self.feed(Input::Tick, now()).await;
             }
@@ -344,7 +322,8 @@ impl Driver {
                 },
             }
         }
-        self.end_with(Input::ShimGone(UNPROVED)).await;
+        let proof = shim::overpower(&self.place).await.unwrap_or(UNPROVED);
+        self.end_with(Input::ShimGone(proof)).await;
     }
 
     async fn stopped(&mut self, proof: Proof) {
@@ -358,9 +337,9 @@ impl Driver {
     async fn hear(&mut self, word: Word) {
         let input = match word {
             Word::Said(said) => Input::Said(said),
-            Word::Renewed { lease_ms } => {
-                self.fence = now().0.saturating_add(lease_ms / 3 * 2);
-                Input::Renewed { lease_ms }
+            Word::Renewed { until } => {
+                self.fence = self.fence.max(until);
+                Input::Renewed { until }
             }
             Word::Cut => Input::Cut,
             Word::Drain => Input::Drain,
@@ -381,7 +360,6 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
     Terms {
         deadlines: dispatch.deadlines.clone(),
         caps: dispatch.caps.clone().unwrap_or_else(usual),
-        lease_ms: dispatch.lease_ms,
         grace_ms: dispatch.deadlines.cleanup,
         consent: card.consent.into(),
         snapshot_every_ms: u64::try_from(snapshot_every).unwrap_or(u64::MAX),
@@ -389,9 +367,13 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         // Whoever meets a limit meets that of its own account.
         account: card.account.clone().or_else(|| dispatch.account.clone()),
         program: goes_on(card.program()).then(|| card.program().word()),
-        conversation: dispatch.session.clone().filter(|_| card.talk.resumed),
-        read: std::collections::BTreeSet::new(),
+        conversation: conversation(card),
     }
+}
+
+/// The conversation that an attempt goes on with.
+fn conversation(card: &Card) -> Option<Conversation> {
+    card.dispatch.session.clone().filter(|_| card.talk.resumed)
 }
 
 /// Whether the conversations of a program can be gone on with.
@@ -405,29 +387,6 @@ fn goes_on(program: Program) -> bool {
         | Program::Opencode
         | Program::Acp => true,
     }
-}
-
-fn broken(error: &Error) -> Broken {
-    match error {
-        Error::NoAgent(_) | Error::File { .. } => lost("not_prepared", &error.to_string()),
-        Error::Worktree { .. } => lost("no_worktree", &error.to_string()),
-        Error::Elsewhere(_) => {
-            let until = Some(wall() + ELSEWHERE);
-            Broken::Back { reason: reason(&error.to_string()), until }
-        }
-        Error::Misfit(_) => lost("misused", &error.to_string()),
-    }
-}
-
-fn lost(code: &str, why: &str) -> Broken {
-    let code = Code::new("code", code).expect("a code is a short word");
-    Broken::Lost { code, reason: reason(why) }
-}
-
-fn reason(why: &str) -> Reason {
-    let cut = &why[..why.floor_char_boundary(REASON_BYTES_MAX)];
-    let usual = || Text::new("reason", "it cannot be begun").expect("a plain sentence");
-    Text::new("reason", cut).unwrap_or_else(|_| usual())
 }
 
 fn now() -> At {

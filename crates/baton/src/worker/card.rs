@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapters::{Consent, Program, Session, Tools, Turn, Usage};
 use crate::chance::Chance;
+use crate::files::replace;
 use crate::protocol::Dispatch;
-
-use super::prepare::write_private;
 
 /// What it is called in the folder of an attempt.
 const FILE: &str = "card.json";
@@ -38,9 +37,12 @@ pub struct Card {
     pub came_boot_ms: u64,
     /// Its place among the agents of the worker.
     pub place: u16,
-    /// Which worktree of the task it works in; none for a plain folder.
+    /// Which folder of the task it works in; none until that is known.
     #[serde(default)]
     pub generation: Option<u32>,
+    /// Whether that is a plain folder, and no worktree.
+    #[serde(default)]
+    pub plain: bool,
     /// Where it works.
     pub folder: PathBuf,
     pub home: PathBuf,
@@ -82,7 +84,7 @@ impl Card {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        write_private(&folder.join(FILE), &serde_json::to_vec(self)?)
+        replace(&folder.join(FILE), &serde_json::to_vec(self)?)
     }
 
     /// Reads it back; none if the attempt never came so far.
@@ -148,8 +150,19 @@ impl Talk {
             };
             return Self { id: Some(it.id.as_str().to_owned()), resumed: true, booked };
         }
+        Self::new(program, chance)
+    }
+
+    fn new(program: Program, chance: &dyn Chance) -> Self {
         let id = program.takes_session_ids().then(|| uuid(chance));
         Self { id, resumed: false, booked: Booked::default() }
+    }
+
+    /// The agent gets this home: a conversation that is not in it begins anew.
+    pub fn move_to(&mut self, home: &Path, program: Program, chance: &dyn Chance) {
+        if self.resumed && !home.is_dir() {
+            *self = Self::new(program, chance);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use asking::Wishes;
 use clocks::Clocks;
 use ending::{Ladder, Latch, sentence};
 use turn::Turn;
-use watch::{LIFE_EVERY_MS, LOOK_MS, READ_MAX};
+use watch::{LIFE_EVERY_MS, LOOK_MS};
 
 pub use act::{Act, Why};
 pub use input::{Broken, Input, Said};
@@ -67,8 +67,6 @@ pub struct Terms {
     pub deadlines: Deadlines,
     /// What it may use.
     pub caps: Caps,
-    /// How long its lease lives without renewal.
-    pub lease_ms: u64,
     /// How long its processes get between being asked and being made to end.
     pub grace_ms: u64,
     /// What the agent may do without asking.
@@ -83,8 +81,6 @@ pub struct Terms {
     pub program: Option<&'static str>,
     /// The conversation that it goes on with.
     pub conversation: Option<Conversation>,
-    /// What attempts before it have read, by names that mean the same in every worktree.
-    pub read: BTreeSet<String>,
 }
 
 /// The machine of one attempt.
@@ -154,7 +150,6 @@ impl Course {
     #[must_use]
     pub fn new(attempt: AttemptId, terms: Terms, at: At) -> Self {
         let clocks = Clocks::new(terms.deadlines.clone(), at);
-        let read = terms.read.iter().take(READ_MAX).cloned().collect();
         Self {
             attempt,
             terms,
@@ -177,7 +172,7 @@ impl Course {
             limit: None,
             session: None,
             session_is_lost: false,
-            read,
+            read: BTreeSet::new(),
             tree: None,
             cpu_ms: None,
             keeps: None,
@@ -218,6 +213,7 @@ impl Course {
                 self.clocks.only(None, at);
                 self.turn.deaf(at);
             }
+            Input::Unheard if self.latch.is_none() => self.turn.unheard(at),
             Input::Ending(cause) => self.shim_ends(cause, at),
             Input::Exited(exit) => self.exited(exit, at),
             Input::Stopped(proof) => {
@@ -228,7 +224,7 @@ impl Course {
                 self.proved(proof, Latch::lost("shim_gone", "its shim was killed"), at);
             }
             Input::Said(said) => self.said(said, at),
-            Input::Renewed { lease_ms } => self.renewed(lease_ms, at),
+            Input::Renewed { until } => self.renewed(until),
             Input::Cut => self.is_linked = false,
             Input::Moved { tree } if self.latch.is_none() => self.moved(tree, at),
             Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
@@ -245,6 +241,7 @@ impl Course {
             | Input::Launched
             | Input::PromptWritten
             | Input::Deaf
+            | Input::Unheard
             | Input::Moved { .. }
             | Input::Busy { .. } => {}
         }
@@ -256,10 +253,12 @@ impl Course {
         match said {
             Said::Fenced(_) => self.fenced(at),
             // What ends is told nothing more.
-            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) if ends => {}
+            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) | Said::Checkpointed
+                if ends => {}
             Said::Answer { id, text } => self.answered(&id, text, at),
             Said::Cancel(_) => self.close(Latch::Called, at),
             Said::Stands(standing) => self.stands(standing, at),
+            Said::Checkpointed => self.keep(Why::Phase, at),
         }
     }
 
@@ -274,11 +273,11 @@ impl Course {
         self.beats.snapshot = Some(at);
     }
 
-    /// Its lease lives on, and so may its processes: for two thirds of it, so that they are gone before it ends.
-    fn renewed(&mut self, lease_ms: u64, at: At) {
+    /// Its lease lives on, and so may its processes.
+    fn renewed(&mut self, until: At) {
         self.is_linked = true;
         if self.is_running() && !self.is_fenced {
-            self.act(Act::Renew { until: at.plus(lease_ms / 3 * 2) });
+            self.act(Act::Renew { until });
         }
     }
 
@@ -458,10 +457,9 @@ impl Course {
         self.attempt
     }
 
-    /// Files that this attempt and those before it have read: what the next one is given as [`Terms::read`].
-    #[must_use]
-    pub fn read(&self) -> &BTreeSet<String> {
-        &self.read
+    /// It goes on with this conversation, as it turned out before it began.
+    pub fn goes_on_with(&mut self, conversation: Option<Conversation>) {
+        self.terms.conversation = conversation;
     }
 
     /// The conversation of its agent, as far as it can be gone on with, for the frame that tells a snapshot.

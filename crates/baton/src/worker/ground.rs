@@ -3,147 +3,233 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_domain::ids::Label;
+use baton_domain::ids::{Digest, Label};
 use baton_domain::text::Line;
 
 use crate::protocol::Dispatch;
 use crate::worktree::{
-    Error, Git, Held, House, Key, Plan, Prepared, Repository, Source, State, Taken, Worktree,
+    Error, Git, Held, House, Key, Plain, Plan, Prepared, Repository, Source, State, Taken, Worktree,
 };
 
 use super::card::Card;
-use super::prepare::{Premises, Whose};
+use super::prepare::{self, Premises, Whose};
+
+mod bring;
 
 /// Worktrees that one task may have had on this machine: each one but the last was closed because somebody
-/// might still write in it.
+/// might still write in it, or because the task went on elsewhere.
 const GENERATIONS_MAX: u32 = 64;
 
-/// A worktree that somebody works in.
+/// A folder that somebody works in, and the right to: of the worker until an agent is started, then of its
+/// shim as well, so that nobody else works there as long as one of the two lives.
 #[derive(Debug)]
 pub struct Ground {
-    worktree: Worktree,
-    #[expect(dead_code, reason = "the right to work there lives as long as this")]
-    held: Held,
+    folder: Folder,
+    /// None if the shim has it alone: it was started by a worker before this one.
+    held: Option<Held>,
+}
+
+/// What kind of folder it is.
+#[derive(Debug)]
+enum Folder {
+    Tree(Box<Worktree>),
+    Plain(Plain),
 }
 
 /// What was found where the project should be.
 pub enum Site {
-    /// A repository, and the worktree of the task.
-    Tree(Box<Ground>, u32),
-    /// A folder that is not under git, or none.
-    Plain,
+    /// The folder of the task, of this generation.
+    Here(Ground, u32),
     /// Nothing: the project is on another machine.
     Elsewhere(PathBuf),
+}
+
+/// What a worktree is made of.
+struct Stuff<'a> {
+    house: &'a House,
+    /// The project's own repository, if it is on this machine.
+    repository: Option<&'a Repository>,
+    whose: &'a Whose,
+    dispatch: &'a Dispatch,
 }
 
 impl Premises {
     /// Finds or makes the place where a run is worked on.
     ///
     /// # Errors
-    /// If the repository cannot be used.
-    pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, Error> {
-        let Some(root) = dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())) else {
-            return Ok(Site::Plain);
-        };
-        if !root.is_dir() {
-            return Ok(Site::Elsewhere(root));
-        }
-        if !root.join(".git").exists() {
-            return Ok(Site::Plain);
+    /// If the repository cannot be used, or the work of the attempts before cannot be had.
+    pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, prepare::Error> {
+        let of_task = self.of_task(whose, dispatch.attempt.task);
+        let Some(root) = self.root(dispatch) else { return plain(&of_task) };
+        let there = root.is_dir();
+        // Whoever has the whole history from the server needs no repository.
+        let sent = dispatch.work.as_ref().is_some_and(|work| !work.base_bundles.is_empty());
+        match (there, sent) {
+            (false, false) => return Ok(Site::Elsewhere(root)),
+            (true, _) if !root.join(".git").exists() => return plain(&of_task),
+            (true, _) | (false, true) => {}
         }
         let git = Git::find(&self.found.programs)?;
-        let repository = Repository::at(&git, &root)?;
-        let house = House::new(&self.data, &whose.deployment, &git);
-        self.tree(&house, &repository, whose, dispatch)
+        let repository = there.then(|| Repository::at(&git, &root)).transpose()?;
+        let house = &House::new(&self.data, &whose.deployment, &git);
+        self.tree(&Stuff { house, repository: repository.as_ref(), whose, dispatch })
     }
 
     /// The worktree of the task: the last one, or the next if nobody may work there again.
-    fn tree(
-        &self,
-        house: &House,
-        repository: &Repository,
-        whose: &Whose,
-        dispatch: &Dispatch,
-    ) -> Result<Site, Error> {
-        let base = repository.resolve("HEAD")?;
+    fn tree(&self, stuff: &Stuff<'_>) -> Result<Site, prepare::Error> {
+        let Stuff { house, whose, dispatch, .. } = stuff;
         let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
-        for generation in 1..=GENERATIONS_MAX {
-            let key = Key { tenant: tenant.clone(), task, generation };
-            let there = match house.worktree(&key) {
-                Ok(there) => Some(there),
-                Err(Error::NoWorktree(_)) => None,
-                Err(error) => return Err(error),
-            };
-            if there.as_ref().is_some_and(|one| matches!(one.state(), State::Quarantined { .. })) {
-                continue;
+        let mut generation = match house.newest(&tenant, task, GENERATIONS_MAX)? {
+            None => 1,
+            Some(mut last) if is_behind(&last, dispatch) => {
+                // The task went on elsewhere: what is here is an old state of it.
+                last.finish()?;
+                last.key().generation + 1
             }
-            let from = match house.last_snapshot(&tenant, task, None) {
-                Ok(last) => Some(last),
-                Err(Error::NoSnapshot(_)) => None,
-                // Beginning from nothing would lose what nobody could read just now.
-                Err(error) => return Err(error),
-            };
-            let plan = Plan {
-                key,
-                project: &dispatch.project,
-                source: Source::Repository(repository),
-                base: base.clone(),
-                branch: None,
-                from: from.map(|(_, _, commit)| commit),
-                author: ("Baton", "agent@baton.invalid"),
-                setup: &[],
-            };
-            let mut nothing = |_: &str, folder: &Path| {
-                let why = format!("{} has no commands to be set up by", folder.display());
-                Err(std::io::Error::other(why))
-            };
-            match house.prepare(&plan, &mut nothing) {
+            Some(last) => last.key().generation,
+        };
+        while generation <= GENERATIONS_MAX {
+            let key = Key { tenant: tenant.clone(), task, generation };
+            match self.prepared(stuff, key) {
                 Ok(Prepared { worktree, held, .. }) => {
-                    return Ok(Site::Tree(Box::new(Ground { worktree, held }), generation));
+                    let ground = Ground { folder: Folder::Tree(worktree.into()), held: Some(held) };
+                    return Ok(Site::Here(ground, generation));
                 }
-                Err(Error::Quarantined { .. } | Error::WorkspaceChanged(_)) => {}
+                // Whoever is there is not known here any more: the work goes on from what was kept of it.
+                Err(prepare::Error::Worktree {
+                    error: Error::InUse(_) | Error::Quarantined { .. } | Error::WorkspaceChanged(_),
+                }) => generation += 1,
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::NoWorktree(format!("{task}: {GENERATIONS_MAX} of them were closed")))
+        let why = format!("{task}: {GENERATIONS_MAX} of them were closed");
+        Err(Error::NoWorktree(why).into())
     }
 
-    /// The place that a worker before this one had for an attempt.
+    fn prepared(&self, stuff: &Stuff<'_>, key: Key) -> Result<Prepared, prepare::Error> {
+        let Stuff { house, repository, dispatch, .. } = stuff;
+        let is_there = match house.worktree(&key) {
+            Ok(one) => *one.state() != State::Making,
+            Err(Error::NoWorktree(_)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        // A folder that is there holds at least as much as any snapshot of it.
+        let from = if is_there { None } else { self.newest(stuff, &key)? };
+        let (base, branch) = match (repository, &dispatch.work) {
+            (Some(own), _) => (own.resolve("HEAD")?, own.branch()?),
+            (None, Some(work)) => (self.commit(dispatch, &work.base)?, None),
+            (None, None) => return Err(Error::NoCommit("HEAD".to_owned()).into()),
+        };
+        let plan = Plan {
+            key,
+            attempt: dispatch.attempt.number,
+            project: &dispatch.project,
+            source: repository.map_or(Source::Bundles, Source::Repository),
+            base,
+            branch: branch.as_deref(),
+            from,
+            author: ("Baton", "agent@baton.invalid"),
+            setup: &[],
+        };
+        let mut nothing = |_: &str, folder: &Path| {
+            let why = format!("{} has no commands to be set up by", folder.display());
+            Err(std::io::Error::other(why))
+        };
+        Ok(house.prepare(&plan, &mut nothing)?)
+    }
+
+    /// The place that a worker before this one had for an attempt. Its shim has the right to it, if it
+    /// lives; otherwise that is taken.
     ///
     /// # Errors
     /// If it is gone.
-    pub fn ground(&self, card: &Card) -> Result<Option<Ground>, Error> {
-        let Some(generation) = card.generation else { return Ok(None) };
-        let git = Git::find(&self.found.programs)?;
-        let house = House::new(&self.data, &card.whose_deployment, &git);
-        let (tenant, task) = (card.whose_tenant.clone(), card.dispatch.attempt.task);
-        let worktree = house.worktree(&Key { tenant, task, generation })?;
-        let held = worktree.hold()?;
-        Ok(Some(Ground { worktree, held }))
+    pub fn ground(&self, card: &Card) -> Result<Ground, Error> {
+        let (deployment, tenant) = (card.whose_deployment.clone(), card.whose_tenant.clone());
+        let (task, whose) = (card.dispatch.attempt.task, Whose { deployment, tenant });
+        let of_task = self.of_task(&whose, task);
+        let Whose { deployment, tenant } = whose;
+        let folder = match card.generation {
+            Some(generation) if card.plain => Folder::Plain(Plain::at(&of_task, generation)),
+            // Whoever was there before plain folders had generations.
+            None => Folder::Plain(Plain::at(&of_task, 1)),
+            Some(generation) => {
+                let git = Git::find(&self.found.programs)?;
+                let house = House::new(&self.data, &deployment, &git);
+                Folder::Tree(house.worktree(&Key { tenant, task, generation })?.into())
+            }
+        };
+        let mut ground = Ground { folder, held: None };
+        ground.hold();
+        Ok(ground)
     }
 }
 
+fn plain(of_task: &Path) -> Result<Site, prepare::Error> {
+    let (plain, held) = Plain::prepare(of_task, GENERATIONS_MAX)?;
+    let generation = plain.generation();
+    Ok(Site::Here(Ground { folder: Folder::Plain(plain), held: Some(held) }, generation))
+}
+
+/// Whether somebody has worked on the task after those who worked here.
+fn is_behind(worktree: &Worktree, dispatch: &Dispatch) -> bool {
+    dispatch.work.as_ref().is_some_and(|work| work.attempt > worktree.attempt())
+}
+
 impl Ground {
-    /// What its repository borrows from Baton's own.
+    /// What its repository borrows from Baton's own; nothing of a plain folder.
     ///
     /// # Errors
     /// If that is gone.
-    pub fn objects(&self) -> Result<PathBuf, Error> {
-        Ok(self.worktree.depot()?.objects())
+    pub fn objects(&self) -> Result<Option<PathBuf>, Error> {
+        match &self.folder {
+            Folder::Tree(worktree) => Ok(Some(worktree.depot()?.objects())),
+            Folder::Plain(_) => Ok(None),
+        }
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.worktree.path()
+        match &self.folder {
+            Folder::Tree(worktree) => worktree.path(),
+            Folder::Plain(plain) => plain.path(),
+        }
     }
 
-    /// The worktree itself, for whoever copies it.
+    /// The worktree itself, for whoever copies it; none of a plain folder.
     #[must_use]
-    pub fn worktree(&self) -> Worktree {
-        self.worktree.clone()
+    pub fn worktree(&self) -> Option<Worktree> {
+        match &self.folder {
+            Folder::Tree(worktree) => Some(Worktree::clone(worktree)),
+            Folder::Plain(_) => None,
+        }
+    }
+
+    /// The right to work here, for the shim of the agent that does.
+    ///
+    /// # Errors
+    /// If somebody else has it, or this process has too many files open.
+    pub fn lend(&mut self) -> io::Result<File> {
+        let other = || io::Error::other("somebody else has the right to the agent's folder");
+        self.held.as_mut().ok_or_else(other)?.lend()
+    }
+
+    /// The shim is gone: the right is the worker's alone, unless somebody was faster. Whether it is.
+    pub fn hold(&mut self) -> bool {
+        match &mut self.held {
+            Some(held) => held.take_back(),
+            None => {
+                self.held = match &self.folder {
+                    Folder::Tree(worktree) => worktree.hold().ok(),
+                    Folder::Plain(plain) => plain.hold().ok(),
+                }
+            }
+        }
+        self.held.is_some()
     }
 
     /// Nobody works here again.
@@ -151,13 +237,27 @@ impl Ground {
     /// # Errors
     /// If that cannot be written down.
     pub fn close(&mut self, why: &str) -> Result<(), Error> {
-        self.worktree.quarantine(why)
+        match &mut self.folder {
+            Folder::Tree(worktree) => worktree.quarantine(why),
+            Folder::Plain(plain) => plain.quarantine(why),
+        }
+    }
+
+    /// Somebody may again.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open(&mut self) -> Result<(), Error> {
+        match &mut self.folder {
+            Folder::Tree(worktree) => worktree.release(),
+            Folder::Plain(plain) => plain.release(),
+        }
     }
 }
 
 /// What is told of a snapshot: names that mean the same on every machine.
 #[must_use]
-pub fn told(taken: &Taken) -> BTreeMap<Label, Line> {
+pub fn told(taken: &Taken, bundle: Option<&Digest>) -> BTreeMap<Label, Line> {
     let snapshot = taken.snapshot();
     let named = [
         ("base", snapshot.base.to_string()),
@@ -166,8 +266,9 @@ pub fn told(taken: &Taken) -> BTreeMap<Label, Line> {
         ("snapshot", snapshot.commit.to_string()),
         ("ref", snapshot.name.clone()),
     ];
+    let bundle = bundle.map(|digest| ("bundle", digest.as_str().to_owned()));
     let pair = |(name, value): (&str, String)| {
         Some((Label::new(name).ok()?, Line::new("git", value).ok()?))
     };
-    named.into_iter().filter_map(pair).collect()
+    named.into_iter().chain(bundle).filter_map(pair).collect()
 }

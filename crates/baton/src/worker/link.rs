@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::chance::Chance;
 use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
+use crate::points::{self, Point};
 use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Up, VERSION, Welcome};
 use crate::websocket::{Refused, WebSocket};
 
@@ -52,6 +53,8 @@ pub struct Settings {
     pub key: KeyFrom,
     /// A name of the machine that stays the same.
     pub machine: Label,
+    /// A name of this process alone.
+    pub process: Text<64>,
     /// What its agents can do.
     pub capabilities: std::collections::BTreeSet<Capability>,
     /// Runs that it may hold at once.
@@ -65,8 +68,9 @@ pub struct Settings {
 /// What comes out of the link.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// The server is there, for the first time or again. Credits begin at nothing.
-    Welcome(Box<Welcome>),
+    /// The server is there, for the first time or again, and was said hello to then, in milliseconds since
+    /// boot. Credits begin at nothing.
+    Welcome(Box<Welcome>, u64),
     /// The server says something.
     Said(Down),
     /// The server is not there, and why; the link tries again by itself.
@@ -109,11 +113,27 @@ impl Link {
     }
 
     /// Tells something of an attempt. It is kept until the server has it; what ends something is on the
-    /// disk when this answers with its number.
-    pub fn tell(&self, frame: impl Into<Up>) -> io::Result<u64> {
+    /// disk when this answers with its number. What the disk does not take has none yet.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn tell(&self, frame: impl Into<Up>) -> io::Result<Option<u64>> {
         let seq = self.shared.lock().tell(frame.into())?;
+        points::pass(Point::ReportKept);
         self.shared.told.notify_one();
         Ok(seq)
+    }
+
+    /// Tries again to keep what the disk did not take; whether that is all of it.
+    #[must_use]
+    pub fn keep_again(&self) -> bool {
+        let mut outboxes = self.shared.lock();
+        if !outboxes.is_held_up() {
+            return true;
+        }
+        let all = outboxes.keep_again();
+        self.shared.told.notify_one();
+        all
     }
 
     /// What was told of an attempt, by this process or by one before it.
@@ -127,9 +147,10 @@ impl Link {
         self.say(Credit { n });
     }
 
-    /// These attempts live.
-    pub fn heartbeat(&self, attempts: Vec<AttemptId>) {
-        self.say(Heartbeat { attempts });
+    /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.
+    #[must_use]
+    pub fn heartbeat(&self, attempts: Vec<AttemptId>) -> bool {
+        self.aside.try_send(Heartbeat { attempts }.into()).is_ok()
     }
 
     /// The worker goes.
@@ -252,11 +273,13 @@ impl Keeper {
     }
 
     fn hello(&self) -> Hello {
-        let Settings { machine, capabilities, slots, accounts, .. } = self.settings.clone();
+        let Settings { machine, process, capabilities, slots, accounts, .. } =
+            self.settings.clone();
         let deployment = self.shared.deployment.lock();
         Hello {
             protocol: VERSION,
             machine,
+            process: Some(process),
             version: Text::new("version", env!("CARGO_PKG_VERSION")).expect("a version is a text"),
             deployment: deployment.unwrap_or_else(PoisonError::into_inner).clone(),
             capabilities: Some(capabilities),

@@ -4,17 +4,18 @@
 //! A file is appended to and never changed, one JSON value in a line. The first line opens it with the
 //! token of the attempt; then come frames and acknowledgements. A line that was torn by a crash is cut
 //! off when the file is opened again. What ends an attempt is on the disk before `tell` answers; the
-//! rest may be lost with the machine, but not with the process.
+//! rest may be lost with the machine, but not with the process. What a full disk does not take is held in
+//! memory, and is not sent before it is in the file: whoever comes back after a crash finds it in the spool.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::AttemptId;
 use serde::{Deserialize, Serialize};
 
+use crate::files::{make_folder, replace};
 use crate::protocol::{Alive, SLOTS_MAX, Secret, Up, read, write};
 
 use super::course::Told;
@@ -56,6 +57,8 @@ struct Outbox {
     last_seq: u64,
     acked: u64,
     waiting: VecDeque<Waiting>,
+    /// What the disk did not take, in order.
+    held_up: VecDeque<Up>,
 }
 
 /// A frame that waits.
@@ -137,13 +140,32 @@ impl Outboxes {
         Ok(())
     }
 
-    /// Keeps a frame, and answers with its number. One that ends something is on the disk then.
-    pub fn tell(&mut self, frame: Up) -> io::Result<u64> {
+    /// Keeps a frame, and answers with its number. One that ends something is on the disk then. If the disk
+    /// takes nothing, it has no number yet, and is kept later.
+    ///
+    /// # Errors
+    /// If there is no room for it, or it is none of an attempt.
+    pub fn tell(&mut self, frame: Up) -> io::Result<Option<u64>> {
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
         let (attempt, _) =
             frame.concerns().ok_or_else(|| wrong("the frame concerns no attempt"))?;
         let of = self.boxes.get_mut(&attempt).ok_or_else(|| wrong("the attempt was not begun"))?;
         of.tell(frame)
+    }
+
+    /// Whether the disk did not take something.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.boxes.values().any(|of| !of.held_up.is_empty())
+    }
+
+    /// Tries again to keep what the disk did not take; whether that is all of it.
+    pub fn keep_again(&mut self) -> bool {
+        let mut all = true;
+        for of in self.boxes.values_mut() {
+            all &= of.keep_again();
+        }
+        all
     }
 
     /// Everything of an attempt up to this number was carried out.
@@ -166,7 +188,7 @@ impl Outboxes {
     /// Forgets an attempt whose every frame is settled; false if something still waits.
     pub fn forget(&mut self, attempt: AttemptId) -> io::Result<bool> {
         match self.boxes.get(&attempt) {
-            Some(of) if !of.waiting.is_empty() => return Ok(false),
+            Some(of) if of.unsettled() > 0 => return Ok(false),
             Some(of) => match fs::remove_file(of.folder.join(FILE)) {
                 // Somebody cleared it away: it is forgotten all the same.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -215,18 +237,47 @@ impl Outboxes {
     /// How many frames of an attempt wait.
     #[must_use]
     pub fn waiting(&self, attempt: AttemptId) -> usize {
-        self.boxes.get(&attempt).map_or(0, |of| of.waiting.len())
+        self.boxes.get(&attempt).map_or(0, Outbox::unsettled)
     }
 }
 
 impl Outbox {
-    fn tell(&mut self, frame: Up) -> io::Result<u64> {
-        let ends = frame.is_terminal();
-        let room = if ends { ENDS_MAX } else { FRAMES_MAX };
-        if self.waiting.len() >= room {
+    fn unsettled(&self) -> usize {
+        self.waiting.len() + self.held_up.len()
+    }
+
+    fn tell(&mut self, frame: Up) -> io::Result<Option<u64>> {
+        let room = if frame.is_terminal() { ENDS_MAX } else { FRAMES_MAX };
+        if self.unsettled() >= room {
             let why = format!("{FRAMES_MAX} frames of the attempt wait already");
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
+        // What cannot be written at all is no matter of the disk.
+        write(&frame).map_err(io::Error::other)?;
+        if self.held_up.is_empty() {
+            match self.keep(frame.clone()) {
+                Ok(seq) => return Ok(Some(seq)),
+                Err(error) => {
+                    tracing::error!(%error, "the disk does not take a report: it is held")
+                }
+            }
+        }
+        self.held_up.push_back(frame);
+        Ok(None)
+    }
+
+    fn keep_again(&mut self) -> bool {
+        while let Some(frame) = self.held_up.front().cloned() {
+            if self.keep(frame).is_err() {
+                return false;
+            }
+            self.held_up.pop_front();
+        }
+        true
+    }
+
+    fn keep(&mut self, frame: Up) -> io::Result<u64> {
+        let ends = frame.is_terminal();
         let seq = self.last_seq + 1;
         let frame = frame.numbered(seq);
         let text = write(&frame).map_err(io::Error::other)?;
@@ -234,8 +285,9 @@ impl Outbox {
         // From here on the number is used up, whether the disk has it or not.
         self.last_seq = seq;
         self.take_in(seq, text, &frame);
-        if ends {
-            self.file.sync_data()?;
+        // It is in the file by now: whether that outlives the machine is tried once.
+        if ends && let Err(error) = self.file.sync_data() {
+            tracing::error!(%error, "the disk may not have a report");
         }
         Ok(seq)
     }
@@ -251,13 +303,14 @@ impl Outbox {
         if seq <= self.acked && self.waiting.front().is_none_or(|first| first.seq > seq) {
             return Ok(());
         }
-        self.append(&Line::Acked { seq })?;
+        self.note(&Line::Acked { seq });
         self.acked = self.acked.max(seq);
         self.waiting.retain(|it| it.seq > seq);
         if self.waiting.is_empty() && self.bytes > WORN_BYTES {
             let (token, told) = (self.token.clone(), self.told.clone());
             let open = Open { attempt, token, told, last_seq: self.last_seq };
-            *self = Self::write_new(&self.folder, open)?;
+            let held_up = std::mem::take(&mut self.held_up);
+            *self = Self { held_up, ..Self::write_new(&self.folder, open)? };
         }
         Ok(())
     }
@@ -266,9 +319,16 @@ impl Outbox {
         if !self.waiting.iter().any(|it| it.seq == seq) {
             return Ok(());
         }
-        self.append(&Line::Settled { seq })?;
+        self.note(&Line::Settled { seq });
         self.waiting.retain(|it| it.seq != seq);
         Ok(())
+    }
+
+    /// Notes what the server said. If the disk does not take it, it says so again to whoever asks again.
+    fn note(&mut self, line: &Line) {
+        if let Err(error) = self.append(line) {
+            tracing::warn!(%error, "the disk does not take what the server said of a report");
+        }
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
@@ -285,21 +345,18 @@ impl Outbox {
 
     /// Writes a file whose only line opens it, whole or not at all.
     fn write_new(folder: &Path, open: Open) -> io::Result<Self> {
-        let (path, draft) = (folder.join(FILE), folder.join("outbox.new"));
-        let bytes = line_of(&Line::Open(open.clone()))?;
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, &path)?;
-        File::open(folder)?.sync_all()?;
+        let (path, bytes) = (folder.join(FILE), line_of(&Line::Open(open.clone()))?);
+        replace(&path, &bytes)?;
+        let mut file = OpenOptions::new().write(true).open(&path)?;
+        file.seek(SeekFrom::End(0))?;
         Ok(Self::opened(folder, file, bytes.len() as u64, open))
     }
 
     fn opened(folder: &Path, file: File, bytes: u64, open: Open) -> Self {
         let Open { token, told, last_seq, .. } = open;
         let (folder, waiting, acked) = (folder.to_owned(), VecDeque::new(), last_seq);
-        Self { folder, file, bytes, token, told, last_seq, acked, waiting }
+        let held_up = VecDeque::new();
+        Self { folder, file, bytes, token, told, last_seq, acked, waiting, held_up }
     }
 
     /// Reads a file up to the last whole line, and cuts off the rest.
@@ -352,10 +409,6 @@ fn line_of(line: &Line) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

@@ -4,21 +4,24 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_domain::ids::{AttemptId, DeploymentId, TaskId, TenantId};
+use rustix::fs::OFlags;
 
 use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
-use crate::client::Address;
+use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
+use crate::files::{make_folder, replace};
+use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
-use crate::worktree::{self, Ports};
+use crate::worktree::{self, Ports, of_generation, of_task, plain};
 
 use super::card::{Card, Talk};
 use super::ground::{Ground, Site};
@@ -52,8 +55,14 @@ pub struct Premises {
     pub data: PathBuf,
     /// Where the server is.
     pub address: Address,
+    /// Whom it is believed that it is.
+    pub trust: Trust,
+    /// Where the worker's key comes from.
+    pub key: KeyFrom,
     pub settings: Settings,
     pub found: Found,
+    /// Files besides the data folder that no agent may see.
+    pub secrets: Vec<PathBuf>,
     pub chance: Arc<dyn Chance>,
 }
 
@@ -68,8 +77,8 @@ pub struct Whose {
 pub struct Furnished {
     pub card: Card,
     pub spec: Spec,
-    /// Its worktree, if it has one.
-    pub ground: Option<Ground>,
+    /// Where it works.
+    pub ground: Ground,
 }
 
 /// Why nothing was started.
@@ -84,6 +93,15 @@ pub enum Error {
     /// Something is not to be had on this machine.
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    /// The work of the attempts before is not to be had.
+    #[error("the work of {0} cannot be gone on with here: {1}")]
+    NoHandoff(AttemptId, String),
+    /// An attempt before wrote what the program would run by itself.
+    #[error(
+        "{program} would run `{path}`, which an agent has changed and nobody has looked at: look at it in `baton \
+         worktree list`, and commit it to the project or remove it"
+    )]
+    Unseen { program: String, path: String },
     /// The project is not here.
     #[error("the project's folder {} is not on this machine", .0.display())]
     Elsewhere(PathBuf),
@@ -117,8 +135,23 @@ impl Premises {
     /// What belongs to a task on this machine, from its first attempt to its last.
     #[must_use]
     pub fn of_task(&self, whose: &Whose, task: TaskId) -> PathBuf {
-        let name = format!("{}.{task}", plain(whose.tenant.as_str()));
+        let name = of_task(&whose.tenant, task);
         self.folder().join(plain(whose.deployment.as_str())).join("homes").join(name)
+    }
+
+    /// Somebody who asks the server in the name of this worker.
+    ///
+    /// # Errors
+    /// If its key is not to be had.
+    pub fn client(&self) -> Result<Client, Failure> {
+        Ok(Client {
+            address: self.address.clone(),
+            trust: self.trust.clone(),
+            key: self.key.read()?,
+            claim_token: None,
+            origin: Origin::Worker,
+            chance: Arc::clone(&self.chance),
+        })
     }
 
     /// Decides who works on a run, and where.
@@ -149,6 +182,7 @@ impl Premises {
             talk,
             place,
             generation: None,
+            plain: false,
             folder: of_task.join("work"),
             came_boot_ms: crate::clock::boot_ms(),
             home,
@@ -160,38 +194,53 @@ impl Premises {
     ///
     /// # Errors
     /// If something cannot be had.
-    pub fn furnish(&self, mut card: Card, fence_boot_ms: u64) -> Result<Furnished, Error> {
+    pub fn furnish(&self, mut card: Card) -> Result<Furnished, Error> {
         let whose =
             Whose { deployment: card.whose_deployment.clone(), tenant: card.whose_tenant.clone() };
-        let ground = match self.site(&whose, &card.dispatch)? {
+        let (ground, generation) = match self.site(&whose, &card.dispatch)? {
             Site::Elsewhere(root) => return Err(Error::Elsewhere(root)),
-            Site::Plain => None,
-            Site::Tree(ground, generation) => {
-                card.folder = ground.path();
-                card.generation = Some(generation);
-                Some(*ground)
-            }
+            Site::Here(ground, generation) => (ground, generation),
         };
+        card.folder = ground.path();
+        card.generation = Some(generation);
+        card.plain = ground.worktree().is_none();
+        // Whoever may still be in the folder before may be in its home, too.
+        let home = of_generation("home", generation);
+        card.home = self.of_task(&whose, card.dispatch.attempt.task).join(home);
+        card.talk.move_to(&card.home, card.program(), self.chance.as_ref());
+        look_first(&card, &ground)?;
         make_folder(&card.home).map_err(at(&card.home))?;
-        if ground.is_none() {
-            make_folder(&card.folder).map_err(at(&card.folder))?;
+        let tmp = tmp_of(&card);
+        make_tmp(&tmp).map_err(at(&tmp))?;
+        match self.spec(&card, &ground) {
+            Ok(spec) => {
+                points::pass(Point::CardWritten);
+                Ok(Furnished { card, spec, ground })
+            }
+            Err(error) => {
+                self.clear(&card);
+                Err(error)
+            }
         }
-        let spec = Spec { shown: self.shown(ground.as_ref())?, ..self.spec(&card, fence_boot_ms)? };
-        let folder = self.attempt(card.dispatch.attempt);
-        card.write(&folder).map_err(at(&folder))?;
-        Ok(Furnished { card, spec, ground })
     }
 
-    fn spec(&self, card: &Card, fence_boot_ms: u64) -> Result<Spec, Error> {
+    /// What its shim is to run, but not until when: that the lease lives is told before it is launched.
+    fn spec(&self, card: &Card, ground: &Ground) -> Result<Spec, Error> {
+        let folder = self.attempt(card.dispatch.attempt);
+        card.write(&folder).map_err(at(&folder))?;
         let agent = self.settings.agents.get(&card.agent);
         for (target, source) in agent.iter().flat_map(|agent| &agent.files) {
             inject(&card.home.join(target), source)?;
         }
         let tools = self.tools(card);
         let plan = card.program().plan(&card.turn(Some(&tools)))?;
+        for folder in &plan.folders {
+            let path = card.home.join(folder);
+            make_folder(&path).map_err(at(&path))?;
+        }
         for file in &plan.files {
             let path = card.home.join(&file.path);
-            write_private(&path, file.content.as_bytes()).map_err(at(&path))?;
+            put(&path, file.content.as_bytes())?;
         }
         let mut nonce = [0; 16];
         self.chance.fill(&mut nonce);
@@ -209,18 +258,22 @@ impl Premises {
             stdin: plan.stdin,
             close_stdin: plan.closes_stdin,
             limits: Limits::default(),
-            fence_boot_ms,
+            fence_boot_ms: 0,
             grace_ms: dispatch.deadlines.cleanup,
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
-            hidden: vec![self.data.clone()],
-            shown: vec![],
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
+            shown: self.shown(ground)?,
+            fixed: self.fixed(card, ground.worktree().is_some()),
+            tmp: Some(tmp_of(card)),
         })
     }
 
-    /// Takes back what signed the agent in: the next attempt is given it anew.
+    /// Takes back what signed the agent in, which the next attempt is given anew, and what it kept for a while.
     pub fn clear(&self, card: &Card) {
+        // What cannot go now goes before the next attempt, or stays as it is.
+        drop(fs::remove_dir_all(tmp_of(card)));
         let agent = self.settings.agents.get(&card.agent);
         for target in agent.iter().flat_map(|agent| agent.files.keys()) {
             // What is not there any more need not go.
@@ -285,14 +338,56 @@ impl Premises {
 
     /// What of the data folder an agent may read besides its own places: where the server listens, and the
     /// objects that its repository borrows.
-    fn shown(&self, ground: Option<&Ground>) -> Result<Vec<PathBuf>, Error> {
+    fn shown(&self, ground: &Ground) -> Result<Vec<PathBuf>, Error> {
         let door = match &self.address {
             Address::Socket(path) => path.parent().map(Path::to_owned),
             Address::Tcp { .. } => None,
         };
-        let objects = ground.map(Ground::objects).transpose()?;
-        Ok(door.into_iter().chain(objects).collect())
+        Ok(door.into_iter().chain(ground.objects()?).collect())
     }
+
+    /// What an agent may not change although its user may: the checkout that its worktree was made from, and
+    /// this program. A project without worktrees is worked on where it is.
+    fn fixed(&self, card: &Card, has_worktree: bool) -> Vec<PathBuf> {
+        let root = self.root(&card.dispatch).filter(|_| has_worktree);
+        let own = self.found.own.parent().map(Path::to_owned);
+        root.into_iter().chain(own.filter(|own| own.starts_with("/tmp"))).collect()
+    }
+
+    /// Where the project is on this machine: where its settings say, or where the project was set up.
+    pub(super) fn root(&self, dispatch: &Dispatch) -> Option<PathBuf> {
+        let own = self.settings.projects.get(&dispatch.project).cloned();
+        own.or_else(|| dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())))
+    }
+}
+
+/// Refuses to start a program beside what it would run although it is told not to, if no person has seen that.
+fn look_first(card: &Card, ground: &Ground) -> Result<(), Error> {
+    let heeds = card.program().heeds();
+    let worktree = ground.worktree().filter(|_| !heeds.is_empty());
+    let Some(worktree) = worktree else { return Ok(()) };
+    let changed = worktree.changed(card.dispatch.attempt.number, heeds)?;
+    match changed.into_iter().next() {
+        Some(path) => Err(Error::Unseen { program: card.program.clone(), path }),
+        None => Ok(()),
+    }
+}
+
+/// What is the agent's own of a place that everybody else uses, too.
+fn tmp_of(card: &Card) -> PathBuf {
+    card.home.with_file_name(of_generation("tmp", card.generation.unwrap_or(1)))
+}
+
+/// An empty folder that is used like `/tmp`. Nobody else comes there: those above it are for their owner alone.
+fn make_tmp(tmp: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tmp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "what an attempt before kept for a while is still there");
+        }
+        Ok(()) | Err(_) => {}
+    }
+    make_folder(tmp)?;
+    fs::set_permissions(tmp, Permissions::from_mode(0o1777))
 }
 
 /// What an agent is told: the rules, and the hand-off of its run.
@@ -317,7 +412,7 @@ fn with_own(path: &str, own: &Path) -> String {
 /// Copies a file into a home, for its owner alone. What is not there is left out: a program that is not
 /// signed in says so itself.
 fn inject(target: &Path, source: &Path) -> Result<(), Error> {
-    let file = match File::open(source) {
+    let file = match open_plain(source) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             tracing::warn!(source = %source.display(), "a file for the agent's home is not there");
             return Ok(());
@@ -330,40 +425,24 @@ fn inject(target: &Path, source: &Path) -> Result<(), Error> {
         let error = io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"));
         return Err(Error::File { path: source.to_owned(), error });
     }
-    write_private(target, &bytes).map_err(at(target))
+    put(target, &bytes)
 }
 
-/// Puts a file there whole or not at all. A link that an agent left in its home is replaced, not followed.
-pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    make_folder(folder)?;
-    let draft = path.with_extension("baton-new");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+/// Opens a file of a person to read. Whatever is no file is not waited for: a pipe may have no writer.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits();
+    let flags = i32::try_from(nonblocking).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    File::open(folder)?.sync_all()
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it must be a plain file"))
 }
 
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// A name as a part of a path: two names never become one.
-pub(super) fn plain(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-.".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("_{byte:02x}"));
-        }
-    }
-    out
+/// Puts a file into a home, where an agent may have taken the folders away.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    path.parent().map_or(Ok(()), make_folder).map_err(at(path))?;
+    replace(path, bytes).map_err(at(path))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {

@@ -25,6 +25,7 @@ mod coming;
 mod doors;
 mod killed;
 mod linked;
+mod once;
 mod reporting;
 mod tenants;
 
@@ -41,6 +42,7 @@ fn hello(machine: &str, attempts: Vec<Alive>) -> Hello {
     Hello {
         protocol: 1,
         machine: machine.parse().expect("a name"),
+        process: None,
         version: said("test"),
         deployment: None,
         capabilities: Some(BTreeSet::new()),

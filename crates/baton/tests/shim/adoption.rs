@@ -1,11 +1,14 @@
 //! Workers, shims and agents that are killed, and who goes on.
 
-use std::fs;
+use std::fs::{self, File};
 
 use baton::shim::spool::{Reader, Stream};
-use baton::shim::{Change, Exit, Found, Handle, Place, Proof, Spec, Status, adopt, launch, prove};
+use baton::shim::{
+    Change, Exit, Found, Handle, Place, Proof, Spec, Status, adopt, launch, overpower, prove,
+};
 use baton_domain::run::Death;
 use baton_testkit::child::{Child, role, say};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
@@ -84,7 +87,7 @@ fn work(arguments: &[String]) {
     let spec: Spec = serde_json::from_str(&arguments[1]).expect("a spec");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let mut handle = launch(&place, &spec).await.expect("the agent starts");
+        let mut handle = launch(&place, &spec, None).await.expect("the agent starts");
         say("launched");
         while handle.changes().recv().await.is_some() {}
     });
@@ -174,4 +177,37 @@ async fn a_killed_agent_is_told_as_such_and_what_it_left_behind_goes() {
         let proof = live.proof().await;
         assert!(proof.death != Death::None && !live.stage.has_survivors(), "{way}: {proof:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_that_stands_still_is_ended_with_its_agent() {
+    if !allowed(APART) {
+        return skipped("a shim that stands still");
+    }
+    let live = Stage::member("ignores-term", APART).await;
+    kill_process(pid(live.handle.launch().shim.pid), Signal::STOP).expect("it is ours");
+    let proof = overpower(&live.stage.place).await.expect("it is known");
+    assert_eq!(proof, Proof { death: Death::PidNamespace, survivor: false });
+    assert!(!live.stage.has_survivors());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_keeps_the_right_that_it_was_given_and_its_agent_does_not_get_it() {
+    let stage = Stage::new();
+    let path = stage.path("right");
+    let right = File::create(&path).expect("there is room");
+    flock(&right, FlockOperation::NonBlockingLockExclusive).expect("it is new");
+    let spec = stage.spec("counts", PLAIN);
+    let mut handle = launch(&stage.place, &spec, Some(right)).await.expect("the agent starts");
+    let other = File::open(&path).expect("it is there");
+    flock(&other, FlockOperation::NonBlockingLockExclusive).expect_err("the shim has it");
+    let agent = handle.launch().agent.expect("it is known").pid;
+    let open = fs::read_dir(format!("/proc/{agent}/fd")).expect("it is ours").flatten();
+    let open: Vec<_> = open.filter_map(|one| fs::read_link(one.path()).ok()).collect();
+    assert!(!open.contains(&path), "{open:?}");
+    let proof = stopped(&mut handle).await;
+    assert_ne!(proof.death, Death::None);
+    drop(handle);
+    let free = tokio::task::spawn_blocking(move || flock(&other, FlockOperation::LockExclusive));
+    timeout(PATIENCE, free).await.expect("the shim ends").expect("no panic").expect("it is free");
 }

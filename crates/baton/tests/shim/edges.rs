@@ -8,6 +8,7 @@ use baton::shim::{Found, Isolation, Launch, Process, Proof, Status, adopt, launc
 use baton_domain::run::Death;
 use rustix::process::{Pid, getpid};
 
+use crate::mute::Mute;
 use crate::stage::{APART, PLAIN, Stage, WAYS, allowed, skipped};
 
 /// Somebody who has nothing to do with any agent.
@@ -47,7 +48,7 @@ async fn an_agent_that_ignores_term_with_two_grandchildren_is_gone_before_its_st
         }
         let mut live = Stage::member("ignores-term", isolation).await;
         live.handle.stop(Some(300)).await.expect("it listens");
-        let again = launch(&live.stage.place, &live.spec).await.expect_err("not twice");
+        let again = launch(&live.stage.place, &live.spec, None).await.expect_err("not twice");
         assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
         loop {
             let before = live.stage.has_survivors();
@@ -101,13 +102,43 @@ async fn what_survives_the_kill_is_told_as_a_survivor_until_it_is_gone() {
         assert!(live.stage.has_survivors(), "{way}: it does survive");
         let status = live.stage.place.status().expect("it is written");
         assert!(matches!(status, Some(Status::Stopping { survivor: true, .. })), "{status:?}");
-        launch(&live.stage.place, &live.spec).await.expect_err("nobody else gets its place");
+        launch(&live.stage.place, &live.spec, None).await.expect_err("nobody else gets its place");
         fs::write(freezer.join("freezer.state"), "THAWED").expect("it is thawed");
         let proof = live.proof().await;
         assert!(proof.death != Death::None && !proof.survivor, "{way}: {proof:?}");
         assert!(!live.stage.has_survivors(), "{way}");
     }
     fs::remove_dir(freezer).expect("it is empty");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_file_system_that_never_answers_is_told_as_a_survivor_until_it_is_gone() {
+    for (way, isolation) in WAYS {
+        if !allowed(isolation) {
+            skipped(&format!("a process in uninterruptible sleep, by {way}"));
+            continue;
+        }
+        let stage = Stage::new();
+        let folder = stage.path("mute");
+        let Some(mute) = Mute::mounted(&folder) else {
+            skipped(&format!("a process in uninterruptible sleep, by {way} (no FUSE)"));
+            continue;
+        };
+        let mut spec = stage.spec("stuck", isolation);
+        spec.proof_ms = 300;
+        spec.env.insert("MUTE".into(), folder.to_str().expect("a plain name").into());
+        let mut live = stage.launch(spec).await;
+        live.hears("here").await;
+        mute.is_asked();
+        live.handle.stop(Some(0)).await.expect("it listens");
+        let unproved = live.proof().await;
+        assert_eq!(unproved, Proof { death: Death::None, survivor: true }, "{way}");
+        assert!(live.stage.has_survivors(), "{way}: it does survive");
+        mute.give_up();
+        let proof = live.proof().await;
+        assert!(proof.death != Death::None && !proof.survivor, "{way}: {proof:?}");
+        assert!(!live.stage.has_survivors(), "{way}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +217,7 @@ async fn an_agent_that_cannot_start_is_told_as_one_that_never_did() {
     let mut spec = stage.spec("idle", APART);
     spec.isolation.namespace = baton::shim::Want::Try;
     spec.argv = vec!["/no/such/agent".into()];
-    let error = launch(&stage.place, &spec).await.expect_err("there is no such program");
+    let error = launch(&stage.place, &spec, None).await.expect_err("there is no such program");
     assert!(error.to_string().contains("/no/such/agent"), "{error}");
     let found = adopt(&stage.place).await.expect("it is known");
     let Found::Over(Status::NotStarted { why }) = found else { panic!("it never ran: {found:?}") };

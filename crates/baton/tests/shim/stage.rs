@@ -115,6 +115,8 @@ impl Stage {
             isolation,
             hidden: vec![],
             shown: vec![],
+            fixed: vec![],
+            tmp: None,
         }
     }
 
@@ -132,7 +134,7 @@ impl Stage {
     }
 
     pub async fn launch(self, spec: Spec) -> Live {
-        let handle = launch(&self.place, &spec).await.expect("the agent starts");
+        let handle = launch(&self.place, &spec, None).await.expect("the agent starts");
         let reader = Reader::open(&self.place.spool(), 0).expect("there is a spool");
         Live { stage: self, handle, spec, reader, said: vec![] }
     }

@@ -202,6 +202,8 @@ impl Holder {
                     world.laws.saw(Sight::Replay);
                 } else {
                     world.laws.acknowledge(claimed.position, Some(&claimed.flow));
+                    let fence = claimed.expires_at - Millis(claimed.lease.0 / 3);
+                    world.laws.fenced((claimed.attempt.task, claimed.attempt.number), fence);
                 }
                 let hand = hand(world, &claimed);
                 world.laws.note(&format!("{:?}", hand.agent.proof()));
@@ -308,7 +310,11 @@ impl Holder {
         let answer = world.speak(&self.actor, at, command).await;
         if let (true, Ok(committed)) = (renews, &answer) {
             let lease = committed.lease.as_ref().expect("what was renewed is there");
-            assert!(lease.expires_at >= world.now() + LEASE_MIN, "a renewed lease lasts");
+            let stops =
+                hand.held().is_some_and(|held| matches!(held.phase, Phase::Stopping { .. }));
+            let lasts = lease.expires_at >= world.now() + LEASE_MIN;
+            assert!(lasts || stops, "a renewed lease lasts, unless its end was awaited for long");
+            world.laws.fenced(at, lease.fenced_at());
         }
         let outcome = match &answer {
             Ok(committed) if committed.replayed => "replayed".into(),
@@ -364,6 +370,7 @@ fn work(
             agent.agent(Agent::Checkpoint(Box::new(note)))
         }
         6 | 7 => agent.agent(Agent::Ask(text("which one?"))),
+        8 if world.chance.chance(0.3) => agent.agent(Agent::Withdraw),
         8 => agent.agent(Agent::Receive(Mark::Applied)),
         9..=12 => agent.agent(block(world)),
         13 => agent.agent(Agent::Fail { code: text("gave_up"), reason: text("it is too hard") }),

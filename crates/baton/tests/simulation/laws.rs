@@ -12,7 +12,7 @@ use baton_domain::event::Event;
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::lane::Claimant;
 use baton_domain::pool::Pools;
-use baton_domain::run::Outcome;
+use baton_domain::run::{Death, Outcome};
 use baton_domain::scene::{Around, Lease, Scene};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::{Millis, Timestamp};
@@ -31,6 +31,8 @@ pub struct Laws {
     pub rows: BTreeMap<TaskId, TaskRow>,
     pub pools: Pools,
     position: u64,
+    /// From when on nothing of a watched attempt acts without another renewal.
+    fences: BTreeMap<(TaskId, u32), Timestamp>,
     /// Positions that were acknowledged, and what for.
     acknowledged: BTreeMap<u64, Option<(TaskId, u64)>>,
     watch: Arc<Mutex<Watch>>,
@@ -45,6 +47,7 @@ impl Laws {
             rows: BTreeMap::new(),
             pools: Pools::new(),
             position: 0,
+            fences: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             watch,
             sightings,
@@ -70,6 +73,12 @@ impl Laws {
         if let Some(position) = position {
             self.acknowledged.insert(position, flow.map(|flow| (flow.id, flow.version)));
         }
+    }
+
+    /// Whoever owns the agent of an attempt kills it then, if nobody renews again.
+    pub fn fenced(&mut self, attempt: (TaskId, u32), at: Timestamp) {
+        let fence = self.fences.entry(attempt).or_insert(at);
+        *fence = (*fence).max(at);
     }
 
     /// No lease ends before this.
@@ -149,17 +158,24 @@ impl Laws {
         }
     }
 
-    /// Nobody loses a lease before it ends.
+    /// Nobody loses a lease before it ends, and no watched attempt ends by time alone before its fence.
     fn check_expiry(&self, entry: &Entry, leases: &BTreeMap<TaskId, LeaseRow>) {
         let (About::Task(task, _), Happened::ToTask(events)) = (entry.about, &entry.happened)
         else {
             return;
         };
-        let lost =
-            |event: &Event| matches!(event, Event::AttemptEnded { outcome: Outcome::Lost, .. });
-        if let (true, Some(lease)) = (events.iter().any(lost), leases.get(&task)) {
-            let end = lease.expires_at.max(self.amnesty());
-            assert!(end <= entry.at, "{task} was lost at {:?}, not at {end:?}", entry.at);
+        let run = self.tasks.get(&task).and_then(|task| task.flow.run.as_ref());
+        let stopping = run.is_some_and(|run| run.word() == "stopping");
+        for event in events {
+            let Event::AttemptEnded { attempt, outcome, death, .. } = event else { continue };
+            if let (Outcome::Lost, false, Some(lease)) = (outcome, stopping, leases.get(&task)) {
+                let end = lease.expires_at.max(self.amnesty());
+                assert!(end <= entry.at, "{task} was lost at {:?}, not at {end:?}", entry.at);
+            }
+            let by_time = entry.actor.kind == Kind::System && *death == Some(Death::None);
+            if let (true, Some(fence)) = (by_time, self.fences.get(&(task, *attempt))) {
+                assert!(*fence <= entry.at, "{task} ended at {:?}, before {fence:?}", entry.at);
+            }
         }
     }
 

@@ -109,7 +109,7 @@ impl Sightings {
             Event::Spent { attempt, .. } if held.is_none_or(|held| held.attempt != *attempt) => {
                 &[Sight::LateSpend]
             }
-            Event::Stopping { verdict: Outcome::TimedOut { .. }, .. } => {
+            Event::Stopping { verdict: Outcome::TimedOut { .. } | Outcome::Lost, .. } => {
                 &[Sight::DeadlineOfTheServer]
             }
             Event::Stopping { verdict: Outcome::Blocked { .. }, .. } if by_time => {
@@ -139,6 +139,7 @@ impl Sightings {
             | Event::Progressed { .. }
             | Event::Checkpointed { .. }
             | Event::Asked { .. }
+            | Event::Withdrawn
             | Event::AnswerMarked { .. }
             | Event::ChildrenSettled { .. }
             | Event::Spent { .. }

@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -17,13 +19,16 @@ pub struct House {
     pub url: String,
     server: Option<Child>,
     worker: Option<Child>,
+    /// Workers that were started before it.
+    others: Vec<Child>,
 }
 
 impl Drop for House {
     fn drop(&mut self) {
         // Agents that a test left go when their worker is told to, with whatever it started.
         drop(self.command(&["down", "--now"]).output());
-        for child in [&mut self.worker, &mut self.server].into_iter().flatten() {
+        let one = [&mut self.worker, &mut self.server].into_iter().flatten();
+        for child in one.chain(&mut self.others) {
             drop(child.kill());
             drop(child.wait());
         }
@@ -33,14 +38,15 @@ impl Drop for House {
 impl House {
     /// A folder with settings, in which nothing runs.
     pub fn empty(steps: &str) -> Self {
-        let folder = tempfile::tempdir().expect("there is room");
-        let house = Self { folder, url: String::new(), server: None, worker: None };
+        // Not in /tmp, of which agents have their own.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room");
+        let house = Self { folder, url: String::new(), server: None, worker: None, others: vec![] };
         fs::create_dir(house.data()).expect("there is room");
         rustix::fs::chmod(house.data(), Mode::RWXU).expect("it is ours");
         house.steps(steps);
         let steps = house.path("steps");
         let settings = format!(
-            "slots = 2\nmemory_floor = '0'\n[agents.demo]\nprogram = 'script'\narguments = ['{}']\n",
+            "slots = 2\nmemory_floor = '0'\ndisk_floor = '0'\n[agents.demo]\nprogram = 'script'\narguments = ['{}']\n",
             steps.display()
         );
         fs::write(house.data().join("worker.toml"), settings).expect("there is room");
@@ -52,6 +58,37 @@ impl House {
         let mut house = Self::empty(steps);
         house.serve();
         house.types(&["project", "add", "shop"]);
+        house.types(&["add", "Greet", "--project", "shop", "--stage", "coding"]);
+        house
+    }
+
+    /// The same with a task that is tried so.
+    pub fn served_with(steps: &str, policy: &str) -> Self {
+        let mut house = Self::empty(steps);
+        house.serve();
+        house.types(&["project", "add", "shop"]);
+        let task = ["add", "Greet", "--project", "shop", "--stage", "coding", "--policy", policy];
+        house.types(&task);
+        house
+    }
+
+    /// The same with a project that is a repository.
+    pub fn with_repository(steps: &str) -> Self {
+        let mut house = Self::empty(steps);
+        let root = house.path("shop");
+        fs::create_dir(&root).expect("there is room");
+        fs::write(root.join("README"), "hello\n").expect("there is room");
+        let git = |words: &[&str]| {
+            let mut command = Command::new("git");
+            command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(words);
+            let out = command.current_dir(&root).output().expect("git is there");
+            assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        };
+        git(&["init", "-q"]);
+        git(&["add", "-A"]);
+        git(&["commit", "-qm", "First"]);
+        house.serve();
+        house.types(&["project", "add", "shop", "--root", &root.display().to_string()]);
         house.types(&["add", "Greet", "--project", "shop", "--stage", "coding"]);
         house
     }
@@ -154,7 +191,7 @@ impl House {
     }
 
     /// Starts a worker with a data folder of its own, which has nothing but a URL and a key.
-    pub fn work_elsewhere(&mut self) -> PathBuf {
+    pub fn work_elsewhere(&mut self, url: &str, more: &[&str]) -> PathBuf {
         let made = self.types(&[
             "key",
             "create",
@@ -173,13 +210,22 @@ impl House {
         fs::create_dir(&other).expect("there is room");
         fs::copy(self.data().join("worker.toml"), other.join("worker.toml"))
             .expect("there is room");
-        let (url, key) = (self.url.clone(), key.display().to_string());
-        let words = ["work", "--json", "--once", "--url", &url, "--key-file", &key];
+        let key = key.display().to_string();
+        let words = ["work", "--json", "--url", url, "--key-file", &key];
+        let words: Vec<_> = words.into_iter().chain(more.iter().copied()).collect();
         let mut command = self.command(&words);
         command.env("BATON_HOME", &other);
         let (child, _) = self.started(command, &words);
-        self.worker = Some(child);
+        // Whoever works here already goes on.
+        self.others.extend(self.worker.replace(child));
         other
+    }
+
+    /// Sends the first worker that was started a signal.
+    pub fn signal_worker(&self, signal: Signal) {
+        let first = self.others.first().or(self.worker.as_ref()).expect("it runs");
+        let pid = Pid::from_child(first);
+        kill_process(pid, signal).expect("it is ours");
     }
 
     /// Waits until the worker ends by itself.
@@ -234,4 +280,21 @@ pub fn text_of(path: &std::path::Path) -> String {
     let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     file.take(1 << 20).read_to_string(&mut text).expect("it is text");
     text
+}
+
+/// How long a test waits for something to become so.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Looks until something is so; the looking has a bound.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
+        if is_so() {
+            return;
+        }
+        let (_keeps_open, never) = std::sync::mpsc::channel::<()>();
+        drop(never.recv_timeout(LOOK_EVERY));
+    }
+    panic!("in vain: {what}");
 }

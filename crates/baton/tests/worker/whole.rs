@@ -101,7 +101,7 @@ fn a_task_that_wants_an_agent_that_is_not_here_is_left_alone() {
 #[test]
 fn a_worker_elsewhere_joins_with_a_url_and_a_key() {
     let mut house = House::served("checkpoint Begun\nedit a.txt far\ncomplete Done\n");
-    let other = house.work_elsewhere();
+    let other = house.work_elsewhere(&house.url.clone(), &["--once"]);
     assert_eq!(house.waits(), 0, "{}", house.logs());
     house.worker_ends();
     let attempt = house.types(&["attempt", "show", "A-1.1"]);
@@ -125,25 +125,11 @@ fn an_agent_without_its_token_is_nobody() {
 
 #[test]
 fn a_git_project_is_worked_on_in_a_worktree_and_its_work_is_kept() {
-    let mut house = House::empty(
+    let mut house = House::with_repository(
         "edit a.txt one\ncheckpoint One\nrun test -e broken || { touch broken; kill -9 $PPID; }\n\
          edit a.txt two\ncomplete Both\n",
     );
     let root = house.path("shop");
-    fs::create_dir(&root).expect("there is room");
-    fs::write(root.join("README"), "hello\n").expect("there is room");
-    let git = |words: &[&str]| {
-        let mut command = std::process::Command::new("git");
-        command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(words);
-        let out = command.current_dir(&root).output().expect("git is there");
-        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
-    };
-    git(&["init", "-q"]);
-    git(&["add", "-A"]);
-    git(&["commit", "-qm", "First"]);
-    house.serve();
-    house.types(&["project", "add", "shop", "--root", &root.display().to_string()]);
-    house.types(&["add", "Greet", "--project", "shop", "--stage", "coding"]);
     house.work_on(&[]);
     assert_eq!(house.waits(), 0, "{}", house.logs());
     let trees = house.types(&["worktree", "list"]);

@@ -5,5 +5,6 @@ mod creating;
 mod elsewhere;
 mod hostile;
 mod keeping;
+mod plain;
 mod snapshots;
 mod world;

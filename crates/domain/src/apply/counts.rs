@@ -3,7 +3,7 @@
 use crate::command::Report;
 use crate::deadline::Deadline;
 use crate::policy::Policy;
-use crate::run::{Block, Cap, Counts, Held, Mode, Progress, Tally, Why};
+use crate::run::{Block, Cap, Counts, Held, Mode, Phase, Progress, Tally, Why};
 use crate::task::Recurrence;
 use crate::time::Timestamp;
 
@@ -16,6 +16,18 @@ impl Recurrence {
 }
 
 impl Held {
+    /// It told something by itself, so it is alive and may have had effects.
+    pub(super) fn spoke(&mut self, policy: &Policy, at: Timestamp) {
+        self.effects = true;
+        self.armed.hear(policy, at);
+    }
+
+    /// What it waited for has come, or is not wanted any more.
+    pub(super) fn go_on(&mut self, policy: &Policy, at: Timestamp) {
+        self.phase = Phase::Working;
+        self.rearm(policy, at);
+    }
+
     /// After a wait, a watched agent is expected to speak again.
     pub(super) fn rearm(&mut self, policy: &Policy, at: Timestamp) {
         let next = (self.mode == Mode::Supervised).then_some(Deadline::StreamIdle);

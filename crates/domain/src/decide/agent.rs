@@ -7,7 +7,7 @@ use crate::limits::{
     CHECKPOINTS_MAX, EVIDENCE_MAX, ITEMS_MAX, LATE_ATTEMPTS_MAX, PARKED_MAX, PROGRESS_MAX,
 };
 use crate::refusal::Refusal;
-use crate::run::{Block, Fault, Mode, Outcome, Phase, Progress, Purpose, RunResult, Why};
+use crate::run::{Block, Fault, Mark, Mode, Outcome, Phase, Progress, Purpose, RunResult, Why};
 use crate::scene::{Decision, LeaseChange, Scene};
 use crate::task::Flow;
 use crate::text::{Line, Reason, Summary};
@@ -36,7 +36,8 @@ pub(super) fn decide(
         | Agent::Progress(_)
         | Agent::Checkpoint(_)
         | Agent::Ask(_)
-        | Agent::Receive(_) => grip.held.may_say_more(now)?,
+        | Agent::Receive(_)
+        | Agent::Withdraw => grip.held.may_say_more(now)?,
         Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => {}
     }
     let mut decision = match says {
@@ -44,11 +45,12 @@ pub(super) fn decide(
         Agent::Progress(report) => progress(grip, report)?,
         Agent::Checkpoint(note) => checkpoint(grip, note)?,
         Agent::Ask(question) => Decision::of(vec![Event::Asked { question: question.clone() }]),
-        Agent::Receive(mark) => match grip.run.answer {
-            Some(answer) if answer.mark < *mark => {
-                Decision::of(vec![Event::AnswerMarked { mark: *mark }])
+        Agent::Receive(mark) => receive(grip, *mark),
+        Agent::Withdraw => match grip.held.phase {
+            Phase::WaitingInput(_) => Decision::of(vec![Event::Withdrawn]),
+            Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {
+                receive(grip, Mark::Applied)
             }
-            Some(_) | None => Decision::default(),
         },
         Agent::Block { why, reason, condition } => {
             block(scene, grip, why, (reason, condition.as_ref()), now)?
@@ -79,9 +81,16 @@ fn speaks(grip: &Grip<'_>, says: &Agent) -> Result<(), Refusal> {
         (Phase::Leased | Phase::Working, _) => Ok(()),
         (Phase::WaitingInput(_), Agent::Ask(_)) => Err(Refusal::WrongState { state }),
         (Phase::WaitingInput(_), _) => Ok(()),
-        (Phase::Verifying { .. }, Agent::Begin | Agent::Receive(_)) => Ok(()),
+        (Phase::Verifying { .. }, Agent::Begin | Agent::Receive(_) | Agent::Withdraw) => Ok(()),
         (Phase::Verifying { .. } | Phase::Stopping { .. }, Agent::Checkpoint(_)) => Ok(()),
         (Phase::Verifying { .. } | Phase::Stopping { .. }, _) => Err(Refusal::WrongState { state }),
+    }
+}
+
+fn receive(grip: &Grip<'_>, mark: Mark) -> Decision {
+    match grip.run.answer {
+        Some(answer) if answer.mark < mark => Decision::of(vec![Event::AnswerMarked { mark }]),
+        Some(_) | None => Decision::default(),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Kill, prove dead, then finish: a watched attempt first enters `stopping`, and its verdict
 //! counts once its supervisor proved its death. A solo attempt has no process and ends at once.
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, allowed};
 use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
-use crate::limits::RECURRENCE_MAX;
+use crate::limits::{BACKSTOP, RECURRENCE_MAX};
 use crate::pool::{PoolMove, PoolName, Take};
 use crate::project::PassedBy;
 use crate::reaction::{Cause, Reaction};
@@ -14,7 +14,7 @@ use crate::run::{
     Block, Cap, Certainty, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase,
     Purpose, RunResult, Why,
 };
-use crate::scene::{Decision, LeaseChange, Scene};
+use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
@@ -43,12 +43,25 @@ pub(super) fn conclude(
 ) -> Decision {
     match grip.held.mode {
         Mode::Solo => end(scene, grip, sentence, None, now),
-        Mode::Supervised => Decision::of(vec![Event::Stopping {
-            verdict: sentence.outcome,
-            reason: sentence.reason,
-            condition: sentence.condition,
-        }]),
+        Mode::Supervised => Decision {
+            events: vec![Event::Stopping {
+                verdict: sentence.outcome,
+                fenced_at: Some(grip.lease.fenced_at()),
+                reason: sentence.reason,
+                condition: sentence.condition,
+            }],
+            lease: awaited(grip, now),
+            ..Decision::default()
+        },
     }
+}
+
+/// A short lease must not end before its supervisor had the time to prove a death.
+fn awaited(grip: &Grip<'_>, now: Timestamp) -> Option<LeaseChange> {
+    let cleanup = now + allowed(Deadline::Cleanup, &grip.flow.policy) + BACKSTOP;
+    let Lease { expires_at, length, .. } = *grip.lease;
+    let ends_early = expires_at < cleanup && expires_at != Lease::FORFEIT;
+    ends_early.then_some(LeaseChange::Renew { expires_at: cleanup, length })
 }
 
 /// Ends an attempt for good.
@@ -74,7 +87,7 @@ pub(super) fn finish_attempt(
     let flow = grip.flow;
     let ended = Event::AttemptEnded {
         attempt: grip.held.attempt,
-        certainty: certainty(grip.held, &sentence.outcome),
+        certainty: certainty(grip.held, &sentence.outcome, death),
         outcome: sentence.outcome,
         reason: sentence.reason,
         condition: sentence.condition,
@@ -444,7 +457,7 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
     Outcome::Blocked { block: Block::new(Why::NeedsInput, now), answered: false }
 }
 
-fn timeout_code(deadline: Deadline) -> Code {
+pub(super) fn timeout_code(deadline: Deadline) -> Code {
     let word = match deadline {
         Deadline::ProcessStart => "process_start_timeout",
         Deadline::PromptWrite => "prompt_write_timeout",
@@ -465,11 +478,22 @@ pub(super) fn code(word: &'static str) -> Code {
 }
 
 /// What is known of the effects of an attempt that ended so.
-fn certainty(held: &Held, outcome: &Outcome) -> Certainty {
+fn certainty(held: &Held, outcome: &Outcome, death: Option<Death>) -> Certainty {
     let begun = held.phase != Phase::Leased;
     match outcome {
         Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
         Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
+        // Whoever would have started it says that nothing was.
+        Outcome::Released { .. }
+        | Outcome::Cancelled
+        | Outcome::Failed { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::EndedWithoutResult
+            if death == Some(Death::NotStarted) && !held.effects =>
+        {
+            Certainty::NotStarted
+        }
         Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
         Outcome::TimedOut { .. } | Outcome::Failed { .. }
             if !held.effects && held.mode == Mode::Supervised =>

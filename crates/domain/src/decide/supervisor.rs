@@ -104,10 +104,6 @@ fn release(
         return Err(Refusal::Invalid { field: "until".into(), rule: rule.into() });
     }
     let sentence = Sentence::new(Outcome::Released { until }, Some(reason.clone()));
-    // Nothing was started, says whoever would have started it.
-    if grip.held.phase == Phase::Leased {
-        return Ok(end(scene, grip, sentence, None, now));
-    }
     Ok(unless_stopping(scene, grip, sentence, now))
 }
 
@@ -125,7 +121,17 @@ fn renew(grip: &Grip<'_>, wished: Option<Millis>, now: Timestamp) -> Decided {
     if !lease_is_bounded(length) {
         return Err(Refusal::Invalid { field: "lease".into(), rule: "must be 1 s to 24 h".into() });
     }
-    let lease = Some(LeaseChange::Renew { expires_at: now + length, length });
+    let expires_at = match (grip.held.mode, &grip.held.phase) {
+        (Mode::Solo, _) => now + length,
+        // What is to die is not renewed: its fence falls, whoever proves what. A survivor that was seen
+        // keeps the run, as long as somebody says so.
+        (Mode::Supervised, Phase::Stopping { survivor: false, .. }) => {
+            return Ok(Decision::default());
+        }
+        // Whoever owns the agent was promised the longer one.
+        (Mode::Supervised, _) => grip.lease.expires_at.max(now + length),
+    };
+    let lease = Some(LeaseChange::Renew { expires_at, length });
     Ok(Decision { lease, ..Decision::default() })
 }
 

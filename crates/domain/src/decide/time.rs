@@ -12,10 +12,11 @@ use crate::refusal::Refusal;
 use crate::run::{Block, Death, Held, Idle, Mode, Outcome, Phase, Run, RunState, Why};
 use crate::scene::{Decision, Lease, Scene};
 use crate::task::{Flow, Owed, Stage};
+use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::{graph, present};
+use super::{Grip, graph, present};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +126,36 @@ fn fire(scene: &Scene<'_>, due: Due, now: Timestamp) -> Decision {
         }),
         Due::Deadline(Deadline::Cleanup) => fire(scene, Due::Expiry, now),
         Due::Deadline(deadline) => present(scene).map_or_else(Decision::default, |grip| {
-            let outcome = ending::overrun(deadline, now);
-            conclude(scene, &grip, Sentence::new(outcome, None), now)
+            let sentence = match untold(deadline, &grip, now) {
+                Some(reason) => Sentence::new(Outcome::Lost, Some(reason)),
+                None => Sentence::new(ending::overrun(deadline, now), None),
+            };
+            conclude(scene, &grip, sentence, now)
         }),
     }
+}
+
+/// Why an attempt is lost whose worker should have said that something takes too long, and did not.
+/// Nobody knows how its agent is, so that it is not to blame. How old an attempt is the server knows by
+/// itself, as long as its worker is there.
+fn untold(deadline: Deadline, grip: &Grip<'_>, now: Timestamp) -> Option<Reason> {
+    let measured = match deadline {
+        Deadline::UserInput => true,
+        Deadline::WallClock => now < grip.lease.fenced_at(),
+        Deadline::ProcessStart
+        | Deadline::PromptWrite
+        | Deadline::FirstEvent
+        | Deadline::FirstVisibleEvent
+        | Deadline::StreamIdle
+        | Deadline::ToolIdle
+        | Deadline::Cleanup => false,
+    };
+    if measured || grip.held.mode == Mode::Solo {
+        return None;
+    }
+    let passed = ending::timeout_code(deadline);
+    let why = format!("its worker did not say how it is: {}", passed.as_str());
+    Some(Reason::new("reason", why).expect("a plain sentence is a reason"))
 }
 
 fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {

@@ -8,7 +8,7 @@ use baton_domain::history::Past;
 use baton_domain::ids::TaskId;
 use baton_domain::limits::{AMNESTY, BACKSTOP};
 use baton_domain::policy::Policy;
-use baton_domain::run::{Certainty, Mode, Outcome, Purpose};
+use baton_domain::run::{Certainty, Mark, Mode, Outcome, Purpose};
 use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::{Badge, Need};
 use expect_test::expect;
@@ -181,7 +181,7 @@ fn a_question_a_verification_and_a_stop_disarm_the_agents_own_deadlines() {
     assert_eq!(names(&world, id), [Deadline::StreamIdle, Deadline::WallClock]);
     world.supervisor(id, Supervisor::Exited).expect("it is held");
     assert_eq!(names(&world, id), [Deadline::Cleanup, Deadline::WallClock]);
-    let silent = world.now + Millis(2_000) + BACKSTOP;
+    let silent = (world.now + Millis(2_000) + BACKSTOP).max(world.lease(id).fenced_at());
     assert_eq!(world.due_at(id), Some(silent), "nobody waits for ever for a word of its death");
 }
 
@@ -278,4 +278,21 @@ fn a_solo_agent_that_only_renews_falls_silent_and_is_released_at_its_wall_clock(
     world.now = wall;
     world.pass(id);
     assert_eq!((world.word(id), world.run(id).tally.continuations), ("queued", 1));
+}
+
+/// A program may take back what it asked for: then nobody waits for a person any more.
+#[test]
+fn a_question_that_is_taken_back_lets_the_agent_go_on() {
+    let mut world = world();
+    let id = world.at_work(started(), Mode::Supervised);
+    world.agent(id, Agent::Ask(message())).expect("it is held");
+    world.agent(id, Agent::Withdraw).expect("it is held");
+    assert_eq!(world.word(id), "working");
+    let armed: Vec<_> = world.held(id).armed.iter().map(|(deadline, _)| deadline).collect();
+    assert_eq!(armed, [Deadline::StreamIdle, Deadline::WallClock], "it is expected to speak");
+    world.agent(id, Agent::Ask(message())).expect("it is held");
+    world.person(id, Person::Answer(message())).expect("it asked");
+    world.agent(id, Agent::Withdraw).expect("it is held");
+    let mark = world.run(id).answer.map(|answer| answer.mark);
+    assert_eq!(mark, Some(Mark::Applied), "it has the answer, and waits no longer");
 }

@@ -7,6 +7,7 @@ mod deadlines;
 mod edges;
 mod editing;
 mod explaining;
+mod fences;
 mod finishing;
 mod flows;
 mod history;

@@ -80,13 +80,27 @@ fn a_pool_has_one_spelling_that_reads_back() {
         "key shop database",
         "account provider/main",
         "budget T-128",
+        "budget project shop",
+        "budget day shop",
+        "budget day",
     ] {
         let name: PoolName = text.parse().expect("it is a pool");
         assert_eq!(name.to_string(), text);
     }
-    for text in
-        ["", "all", "stage shop", "project", "tree 1", "holder  ada", "scheduler ", "key A b"]
-    {
+    for text in [
+        "",
+        "all",
+        "stage shop",
+        "project",
+        "tree 1",
+        "holder  ada",
+        "scheduler ",
+        "key A b",
+        "budget",
+        "budget shop",
+        "budget day ",
+        "budget project",
+    ] {
         assert!(text.parse::<PoolName>().is_err(), "{text:?}");
     }
 }

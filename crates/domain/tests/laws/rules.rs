@@ -331,6 +331,7 @@ fn an_agent_has_no_words_to_approve_answer_force_review_or_change_a_contract() {
             | Agent::Checkpoint(_)
             | Agent::Ask(_)
             | Agent::Receive(_)
+            | Agent::Withdraw
             | Agent::Block { .. }
             | Agent::Fail { .. }
             | Agent::Complete { .. } => true,

@@ -7,12 +7,15 @@ use baton_domain::run::Death;
 use baton_domain::text::Line;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::protocol::Checkpoint;
+use crate::points::{self, Point};
+use crate::protocol::{Checkpoint, Conversation, Work};
 use crate::shim::Proof;
-use crate::worktree::{self, Taken};
+use crate::worktree::{self, Taken, UNPROVED};
 
 use super::super::course::{Act, At, Input, Why};
 use super::super::ground::{self, Ground};
+use super::super::parcel::{self, Blob, Kept, Parcel, Shelf};
+use super::follow::Written;
 use super::{Driver, now, slept, wall};
 
 /// A shorter sleep of the machine is none: clocks are not read at the same instant.
@@ -48,27 +51,27 @@ impl Driver {
             Act::Tell(report) => {
                 let frame = report.frame(attempt, wall());
                 if let Err(error) = self.link.tell(frame) {
-                    tracing::error!(%attempt, %error, "a report is lost: it cannot be kept");
+                    tracing::error!(%attempt, %error, "a report is lost: too many wait");
                 }
                 None
             }
             Act::Say(reply) => {
-                if let Some(bytes) = self.follower.answer(&reply) {
-                    self.write(&bytes).await;
-                }
+                self.say(reply).await;
                 None
             }
             Act::Prompt(text) => {
-                let bytes = self.follower.prompt(&text);
-                let written = match bytes {
-                    Some(bytes) => self.write(&bytes).await,
-                    None => false,
-                };
-                (!written).then_some(Input::Deaf)
+                let Some(bytes) = self.follower.prompt(&text) else { return Some(Input::Deaf) };
+                match self.write(&bytes).await {
+                    Written::Yes => None,
+                    Written::Refused => Some(Input::Deaf),
+                    Written::Unheard => Some(Input::Unheard),
+                }
             }
             Act::Interrupt => {
                 match (self.follower.interrupt(), &self.handle) {
-                    (Some(bytes), _) => drop(self.write(&bytes).await),
+                    (Some(bytes), _) => {
+                        self.write(&bytes).await;
+                    }
                     (None, Some(handle)) => drop(handle.interrupt().await),
                     (None, None) => {}
                 }
@@ -85,11 +88,14 @@ impl Driver {
             }
             Act::Snapshot(why) => self.keep(why),
             Act::Quarantine => {
-                tracing::warn!(%attempt, "something of it may still run");
+                self.close_ground().await;
+                None
+            }
+            Act::Lift => {
                 if let Some(ground) = &mut self.ground
-                    && let Err(error) = ground.close("its death is not proved")
+                    && let Err(error) = ground.open()
                 {
-                    tracing::error!(%attempt, %error, "its worktree was not closed");
+                    tracing::warn!(%attempt, %error, "its worktree stays closed");
                 }
                 None
             }
@@ -100,47 +106,98 @@ impl Driver {
         }
     }
 
-    /// Begins to keep the work. A plain folder stays where it is, for the next attempt on this machine.
-    fn keep(&mut self, why: Why) -> Option<Input> {
-        let number = self.card.dispatch.attempt.number;
-        match self.ground.as_ref().map(Ground::worktree) {
-            Some(worktree) => {
-                self.keeping = Some(spawn_blocking(move || worktree.snapshot(number)));
-                None
-            }
-            None => {
-                if why != Why::Timer && self.course.conversation().is_some() {
-                    self.tell_kept(BTreeMap::new());
-                }
-                Some(Input::Kept)
+    /// Nobody works in its folder again: something of it may still run. If that cannot be written down, it
+    /// stays in use for as long as this worker lives.
+    async fn close_ground(&mut self) {
+        let attempt = self.card.dispatch.attempt;
+        tracing::warn!(%attempt, "something of it may still run");
+        if self.ground.is_none() && self.started {
+            self.find_ground().await;
+        }
+        let Some(mut ground) = self.ground.take() else { return };
+        match ground.close(UNPROVED) {
+            Ok(()) => self.ground = Some(ground),
+            Err(error) => {
+                tracing::error!(%attempt, %error, "its folder was not closed");
+                ground.hold();
+                std::mem::forget(ground);
             }
         }
     }
 
-    /// A snapshot is taken, or could not be.
-    pub(super) async fn kept(&mut self, taken: Result<Result<Taken, worktree::Error>, JoinError>) {
-        self.keeping = None;
+    /// Begins to keep the work. A plain folder stays where it is, for the next attempt on this machine.
+    pub(super) fn keep(&mut self, why: Why) -> Option<Input> {
         let attempt = self.card.dispatch.attempt;
-        match taken {
-            Ok(Ok(taken)) => {
+        let Some(worktree) = self.ground.as_ref().and_then(Ground::worktree) else {
+            if why != Why::Timer {
+                self.tell_talk(BTreeMap::new(), None);
+            }
+            return Some(Input::Kept);
+        };
+        let before = self.handed();
+        let shelf = Shelf::of(&self.premises.attempt(attempt));
+        let keep = move || parcel::keep(&worktree, attempt.number, before.as_ref(), &shelf);
+        self.keeping = Some((why, spawn_blocking(keep)));
+        None
+    }
+
+    /// The work on the task that the server has: of this attempt, or what it began from.
+    fn handed(&self) -> Option<Work> {
+        let own = self.courier.handed(self.card.dispatch.attempt);
+        own.or_else(|| self.card.dispatch.work.clone())
+    }
+
+    /// A snapshot is taken, or could not be.
+    pub(super) async fn kept(&mut self, kept: Result<Result<Kept, worktree::Error>, JoinError>) {
+        let why = self.keeping.take().map(|(why, _)| why);
+        let attempt = self.card.dispatch.attempt;
+        match kept {
+            Ok(Ok(Kept { taken, packed })) => {
+                points::pass(Point::SnapshotTaken);
                 let tree = taken.snapshot().tree.to_string();
-                if let Taken::New(_) = &taken {
-                    self.tell_kept(ground::told(&taken));
+                match packed {
+                    Some((work, blobs)) => self.send(&taken, work, blobs),
+                    None if why != Some(Why::Timer) => {
+                        let work = self.handed().filter(|work| holds(work, &taken));
+                        self.tell_talk(ground::told(&taken, None), work);
+                    }
+                    None => {}
                 }
                 self.feed(Input::Moved { tree }, now()).await;
             }
             Ok(Err(error)) => tracing::warn!(%attempt, %error, "its work was not kept"),
             Err(error) => tracing::warn!(%attempt, %error, "its work was not kept"),
         }
+        // Whoever has the run next begins with what the server has by then.
+        if why == Some(Why::Stop) && self.courier.is_busy(attempt) {
+            self.delivering = true;
+            return;
+        }
         self.feed(Input::Kept, now()).await;
     }
 
-    fn tell_kept(&self, git: BTreeMap<Label, Line>) {
-        let attempt = self.card.dispatch.attempt;
-        let session = self.course.conversation();
-        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session };
+    /// Has a snapshot handed in. It is told once it is there.
+    fn send(&mut self, taken: &Taken, work: Work, blobs: Vec<Blob>) {
+        let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
+        self.talked = session.as_ref().map(Conversation::line);
+        let git = ground::told(taken, work.bundles.last());
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work: Some(work) };
+        if let Err(error) = self.courier.post(attempt, &Parcel { frame, blobs }) {
+            tracing::warn!(%attempt, %error, "its work was not handed in");
+        }
+    }
+
+    /// Tells the conversation to go on with, if it is another than before.
+    fn tell_talk(&mut self, git: BTreeMap<Label, Line>, work: Option<Work>) {
+        let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
+        let line = session.as_ref().map(Conversation::line);
+        if line.is_none() || line == self.talked {
+            return;
+        }
+        self.talked = line;
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work };
         if let Err(error) = self.link.tell(frame) {
-            tracing::warn!(%attempt, %error, "a snapshot was not told");
+            tracing::warn!(%attempt, %error, "a conversation was not told");
         }
     }
 
@@ -149,6 +206,7 @@ impl Driver {
             self.ended = true;
             return Some(Input::Stopped(Proof { death: Death::NotStarted, survivor: false }));
         }
+        points::pass(Point::StopWanted);
         // Without a connection the shim is being looked for, and is stopped then: the course asks again.
         if let Some(handle) = &self.handle
             && let Err(error) = handle.stop(Some(grace_ms)).await
@@ -157,4 +215,9 @@ impl Driver {
         }
         None
     }
+}
+
+/// Whether this is the work that a snapshot holds.
+fn holds(work: &Work, taken: &Taken) -> bool {
+    work.snapshot.as_str() == taken.snapshot().commit.as_str()
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::adapters::{self, Heard};
+use crate::adapters::{self, Heard, Reply};
 use crate::shim::spool::{Reader, Record, Stream};
 use crate::shim::{Exit, Note};
 
@@ -11,6 +11,20 @@ use super::Driver;
 
 /// Records that are read before anything else is looked at.
 const RECORDS_AT_ONCE: usize = 512;
+
+/// Answers that wait to be said; an agent asks for no more at once.
+const UNSAID_MAX: usize = 16;
+
+/// What became of something that an agent was to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It will read it.
+    Yes,
+    /// It reads nothing more.
+    Refused,
+    /// Its shim is not there, or does not answer.
+    Unheard,
+}
 
 impl Driver {
     /// Feeds everything that is in the spool and was not fed.
@@ -114,19 +128,37 @@ impl Driver {
         else {
             return;
         };
-        if self.handle.is_some() && self.write(&bytes).await {
+        if self.handle.is_some() && self.write(&bytes).await == Written::Yes {
             self.owed = Some(bytes);
         }
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> bool {
-        let Some(handle) = &self.handle else { return false };
-        match handle.write(bytes).await {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::info!(attempt = %self.card.dispatch.attempt, %error, "it cannot be told");
-                false
+    /// Answers the agent. What cannot be said now is said when its shim is there again; until the agent has
+    /// it, nobody tells the server so, and the next attempt is given it with its hand-off.
+    pub(super) async fn say(&mut self, reply: Reply) {
+        // It does not wait for that any more.
+        let Some(bytes) = self.follower.answer(&reply) else { return };
+        if self.write(&bytes).await != Written::Yes && self.unsaid.len() < UNSAID_MAX {
+            self.unsaid.push_back(reply);
+        }
+    }
+
+    /// The same for what could not be said.
+    pub(super) async fn say_again(&mut self) {
+        if self.handle.is_some() {
+            for reply in std::mem::take(&mut self.unsaid) {
+                self.say(reply).await;
             }
         }
+    }
+
+    /// Gives the agent something to read.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Written {
+        let Some(handle) = &self.handle else { return Written::Unheard };
+        let Err(error) = handle.write(bytes).await else { return Written::Yes };
+        tracing::info!(attempt = %self.card.dispatch.attempt, %error, "it cannot be told");
+        // Its shim says so; whatever else went wrong is between the two of us.
+        let refused = error.kind() == io::ErrorKind::InvalidInput;
+        if refused { Written::Refused } else { Written::Unheard }
     }
 }

@@ -4,15 +4,15 @@ use baton_domain::ids::AttemptId;
 
 use crate::protocol::{Down, Resume};
 
-use super::super::course::Said;
+use super::super::course::{At, Said};
 
 /// What a driver is told.
 #[derive(Clone, Debug)]
 pub enum Word {
     /// By the server.
     Said(Said),
-    /// Its lease lives so long.
-    Renewed { lease_ms: u64 },
+    /// Its lease was renewed: so long its agent may live without another one.
+    Renewed { until: At },
     /// The server is not there.
     Cut,
     /// The worker ends, and the attempt with it.
@@ -29,6 +29,7 @@ pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
         }
         Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
         Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
+        Down::Checkpointed(it) => (it.attempt, Word::Said(Said::Checkpointed)),
         Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
         Down::Welcome(_)
         | Down::Dispatch(_)
@@ -39,11 +40,18 @@ pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
     })
 }
 
-/// What a welcome says of an attempt that it resumes.
+/// That a lease was renewed which was asked for then. Whoever owns the agent kills it two thirds after that,
+/// however late the answer came: the server counts on it.
 #[must_use]
-pub fn words_of(resume: &Resume) -> Vec<Word> {
+pub fn renewed(asked: u64, lease_ms: u64) -> Word {
+    Word::Renewed { until: At(asked).plus(lease_ms / 3 * 2) }
+}
+
+/// What a welcome says of an attempt that it resumes, to a hello of then.
+#[must_use]
+pub fn words_of(resume: &Resume, asked: u64) -> Vec<Word> {
     let mut words = vec![];
-    words.extend(resume.lease_ms.map(|lease_ms| Word::Renewed { lease_ms }));
+    words.extend(resume.lease_ms.map(|lease_ms| renewed(asked, lease_ms)));
     words.extend(resume.stands.map(|how| Word::Said(Said::Stands(how))));
     words.extend(resume.stop.map(|why| Word::Said(Said::Cancel(why))));
     words.extend(resume.fenced.clone().map(|code| Word::Said(Said::Fenced(code))));

@@ -65,8 +65,10 @@ impl Course {
         let Some(place) = self.wishes.iter().position(|wish| wish.id == *id) else { return };
         let was_open = self.open_wish().is_some_and(|wish| wish.id == *id);
         let wish = self.wishes.remove(place);
-        if wish.is_some_and(|wish| self.told.asked() == Some(&wish.key)) {
-            self.tell(Report::Phase(Phase::InputReceived));
+        if let Some(wish) = wish.filter(|wish| self.told.asked() == Some(&wish.key)) {
+            let answered = wish.reply.is_some();
+            let phase = if answered { Phase::InputReceived } else { Phase::InputWithdrawn };
+            self.tell(Report::Phase(phase));
         }
         if was_open || !self.waits() {
             self.go_on(at);
@@ -115,7 +117,8 @@ impl Course {
         }
         let told = self.told.asked().cloned();
         if told.is_some_and(|told| !self.wishes.iter().any(|wish| wish.key == told)) {
-            self.tell(Report::Phase(Phase::InputReceived));
+            // Whether it was answered or taken back is in no spool; the server knows.
+            self.tell(Report::Phase(Phase::InputWithdrawn));
         }
         self.ask(at);
     }
@@ -132,7 +135,12 @@ impl Course {
                 self.turn.turned(at);
             }
             Standing::Waiting if asks => self.wait_for_a_person(at),
-            Standing::Waiting | Standing::Verifying => self.clocks.only(None, at),
+            Standing::Waiting | Standing::Verifying => {
+                self.clocks.only(None, at);
+                if before != standing {
+                    self.keep(Why::Phase, at);
+                }
+            }
         }
     }
 

@@ -7,6 +7,8 @@ use crate::adapters::Seen;
 use crate::protocol::{Standing, Verdict};
 use crate::shim::{Cause, Exit, Proof};
 
+use super::At;
+
 /// What happens to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -22,6 +24,8 @@ pub enum Input {
     Seen(Seen),
     /// What was last to be written cannot be: the program takes no more turns.
     Deaf,
+    /// What was last to be written could not be now: its shim does not answer.
+    Unheard,
     /// Its shim begins to end it.
     Ending(Cause),
     /// Its first process ended.
@@ -33,8 +37,8 @@ pub enum Input {
     ShimGone(Proof),
     /// The server says something of it.
     Said(Said),
-    /// Its lease lives so long from now on.
-    Renewed { lease_ms: u64 },
+    /// Its lease was renewed: so long its processes may live without another one.
+    Renewed { until: At },
     /// The server cannot be reached.
     Cut,
     /// A fingerprint of the work as it is now.
@@ -73,4 +77,6 @@ pub enum Said {
     Fenced(Code),
     /// How its run stands.
     Stands(Standing),
+    /// Its agent left a checkpoint.
+    Checkpointed,
 }

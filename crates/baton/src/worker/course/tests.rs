@@ -105,7 +105,6 @@ pub(super) fn terms() -> Terms {
     Terms {
         deadlines: Deadlines::of(&policy),
         caps: Caps::of(&policy),
-        lease_ms: policy.lease.0,
         grace_ms: 2 * SECOND,
         consent: Consent::Ask,
         snapshot_every_ms: MINUTE,
@@ -113,7 +112,6 @@ pub(super) fn terms() -> Terms {
         account: Some("provider/main".parse().expect("a name")),
         program: Some("claude"),
         conversation: None,
-        read: std::collections::BTreeSet::new(),
     }
 }
 
@@ -351,7 +349,7 @@ impl Rig {
         if let (Some(id), Some(text)) = (self.server.question.clone(), self.server.answer.clone()) {
             self.say(11, Said::Answer { id: id.to_string(), text });
         }
-        self.soon(12, Thing::Worker(Input::Renewed { lease_ms: self.terms.lease_ms }));
+        self.soon(12, Thing::Worker(Input::Renewed { until: self.now.plus(200_000) }));
     }
 
     fn perform(&mut self, act: Act) {
@@ -380,7 +378,7 @@ impl Rig {
                 }
             }
             Act::Snapshot(_) => self.soon(100, Thing::Worker(Input::Kept)),
-            Act::Interrupt | Act::Renew { .. } | Act::Quarantine | Act::Over => {}
+            Act::Interrupt | Act::Renew { .. } | Act::Quarantine | Act::Lift | Act::Over => {}
         }
     }
 
@@ -401,6 +399,13 @@ impl Rig {
                 }
             }
             Report::Phase(Phase::InputReceived) => (server.question, server.answer) = (None, None),
+            Report::Phase(Phase::InputWithdrawn) => {
+                (server.question, server.answer) = (None, None);
+                if server.standing == Standing::Waiting {
+                    server.standing = Standing::Working;
+                    self.say(5, Said::Stands(Standing::Working));
+                }
+            }
             Report::Stopped(proof) if !proof.survivor => {
                 server.holds = false;
                 server.cause.get_or_insert("ended_without_result".to_owned());

@@ -59,7 +59,7 @@ impl Told {
     fn take_phase(&mut self, phase: Phase) {
         self.phases.insert(phase);
         match phase {
-            Phase::InputReceived => self.asked = None,
+            Phase::InputReceived | Phase::InputWithdrawn => self.asked = None,
             Phase::ToolStarted => self.tool = true,
             Phase::ToolFinished => self.tool = false,
             Phase::TimedOut | Phase::Exceeded => self.ended = true,

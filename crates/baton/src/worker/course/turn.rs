@@ -69,6 +69,14 @@ impl Turn {
         }
     }
 
+    /// It was not told what it was to be, and will be: that does not count.
+    pub(super) fn unheard(&mut self, at: At) {
+        self.nudges = self.nudges.saturating_sub(1);
+        if let Some(over) = &mut self.over {
+            over.next = at.plus(NUDGE_AFTER_MS);
+        }
+    }
+
     /// It cannot be told anything more.
     pub(super) fn deaf(&mut self, at: At) {
         if let Some(over) = &mut self.over {

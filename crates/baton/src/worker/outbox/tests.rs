@@ -48,7 +48,7 @@ fn what_was_told_and_not_acknowledged_is_there_after_a_crash() {
     let alive = again.alive();
     assert_eq!((alive.len(), alive[0].last_seq), (1, 4));
     assert_eq!(alive[0].token, Some(Secret::new("batonc_7")));
-    assert_eq!(again.tell(stopped()).expect("there is room"), 5, "no number is used twice");
+    assert_eq!(again.tell(stopped()).expect("there is room"), Some(5), "no number is used twice");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_line_that_was_torn_is_cut_off_and_the_rest_stays() {
         drop(file);
         let mut again = Outboxes::open(folder.path()).expect("it opens");
         assert_eq!(numbers(&again), [1]);
-        assert_eq!(again.tell(stopped()).expect("there is room"), 2);
+        assert_eq!(again.tell(stopped()).expect("there is room"), Some(2));
         drop(again);
         assert_eq!(numbers(&Outboxes::open(folder.path()).expect("it opens")), [1, 2]);
         fs::write(&path, &whole).expect("it is written");
@@ -126,14 +126,14 @@ fn a_worn_file_is_written_anew_and_counts_on() {
     let path = boxes.folder(attempt()).join("outbox");
     let mut told = 0;
     while fs::metadata(&path).expect("it is there").len() <= WORN_BYTES {
-        told = boxes.tell(seen(Phase::Streaming)).expect("there is room");
+        told = boxes.tell(seen(Phase::Streaming)).expect("there is room").expect("it is kept");
         boxes.acked(attempt(), told - 1).expect("it is noted");
     }
     boxes.acked(attempt(), told).expect("it is noted");
     assert!(fs::metadata(&path).expect("it is there").len() < 1_000);
     drop(boxes);
     let mut again = Outboxes::open(folder.path()).expect("it opens");
-    assert_eq!(again.tell(stopped()).expect("there is room"), told + 1);
+    assert_eq!(again.tell(stopped()).expect("there is room"), Some(told + 1));
 }
 
 #[test]
@@ -170,4 +170,45 @@ fn every_frame_that_concerns_an_attempt_can_be_kept() {
     }
     drop(boxes);
     assert_eq!(Outboxes::open(folder.path()).expect("it opens").waiting(of), kept);
+}
+
+/// A file that takes nothing, like any on a full disk.
+fn full() -> fs::File {
+    fs::File::options().write(true).open("/dev/full").expect("every machine has it")
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_is_held_and_kept_in_order_once_it_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut boxes = begun(&folder);
+    boxes.tell(seen(Phase::Accepted)).expect("there is room");
+    let of = |boxes: &mut Outboxes, file: fs::File| {
+        let of = boxes.boxes.get_mut(&attempt()).expect("it was begun");
+        std::mem::replace(&mut of.file, file)
+    };
+    let file = of(&mut boxes, full());
+    for up in [seen(Phase::ProcessStarted), stopped()] {
+        assert_eq!(boxes.tell(up).expect("it is held"), None);
+    }
+    assert!(!boxes.keep_again() && !boxes.forget(attempt()).expect("it waits"));
+    assert_eq!(numbers(&boxes), [1], "nothing is sent that a crash could number anew");
+    boxes.acked(attempt(), 1).expect("an answer is heard all the same");
+    assert_eq!((numbers(&boxes), boxes.waiting(attempt())), (vec![], 2));
+    of(&mut boxes, file);
+    assert!(boxes.keep_again());
+    assert_eq!(numbers(&boxes), [2, 3]);
+    drop(boxes);
+    assert_eq!(numbers(&Outboxes::open(folder.path()).expect("it opens")), [1, 2, 3]);
+}
+
+#[test]
+fn what_is_held_has_a_bound_and_an_end_has_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut boxes = begun(&folder);
+    boxes.boxes.get_mut(&attempt()).expect("it was begun").file = full();
+    for _ in 0..FRAMES_MAX {
+        boxes.tell(seen(Phase::Streaming)).expect("there is room");
+    }
+    assert!(boxes.tell(seen(Phase::Streaming)).is_err());
+    assert_eq!(boxes.tell(stopped()).expect("an end has room"), None);
 }

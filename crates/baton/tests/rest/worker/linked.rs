@@ -25,6 +25,7 @@ fn settings(world: &World, key: &str) -> Settings {
         trust: Trust::Machine,
         key: KeyFrom::Text(Hidden::new(key)),
         machine: "box".parse().expect("a name"),
+        process: "one".parse().expect("a text"),
         capabilities: Default::default(),
         slots: 2,
         accounts: vec![],
@@ -42,7 +43,7 @@ async fn news(inbox: &mut Receiver<News>) -> News {
 
 async fn dispatched(link: &Link, inbox: &mut Receiver<News>) -> Dispatch {
     let welcome = news(inbox).await;
-    assert!(matches!(welcome, News::Welcome(_)), "{welcome:?}");
+    assert!(matches!(welcome, News::Welcome(..)), "{welcome:?}");
     link.credit(1);
     let told = news(inbox).await;
     if let News::Said(Down::Dispatch(run)) = told {
@@ -97,7 +98,7 @@ async fn a_worker_that_crashes_tells_the_rest_when_it_is_back() {
     boxes.tell(stopped(run.attempt)).expect("there is room");
     drop(boxes);
     let (link, mut inbox) = open(&world, &key, root.path());
-    let News::Welcome(welcome) = news(&mut inbox).await else { panic!("it is welcome") };
+    let News::Welcome(welcome, _) = news(&mut inbox).await else { panic!("it is welcome") };
     assert_eq!((welcome.resume[0].attempt, welcome.resume[0].applied_seq), (run.attempt, 1));
     until(|| link.waiting(run.attempt) == 0).await;
     assert_eq!(state(&world, &task).await, "queued");

@@ -138,6 +138,7 @@ pub fn agents() -> Vec<Row> {
         row("checkpoint", |c| agent(c, note())),
         row("ask", |c| agent(c, Agent::Ask(message()))),
         row("receive", |c| agent(c, Agent::Receive(Mark::Applied))),
+        row("withdraw", |c| agent(c, Agent::Withdraw)),
         row("block input", |c| agent(c, block(Why::NeedsInput))),
         row("block capability", |c| agent(c, block(Why::Capability { needs: capability("gpu") }))),
         row("block transient", |c| {
@@ -221,6 +222,7 @@ pub fn times() -> Vec<Row> {
     vec![
         row("pass, now", |_| pass()),
         later("pass, 2 min later", Millis::minutes(2), |_| pass()),
+        later("pass, 4 min later", Millis::minutes(4), |_| pass()),
         later("pass, 40 d later", Millis::hours(24 * 40), |_| pass()),
         row("dependency met", |c| reacts(c, Cause::DependencySettled { met: true })),
         row("dependency failed", |c| reacts(c, Cause::DependencySettled { met: false })),

@@ -74,6 +74,7 @@ fn check_acts(acts: &[&Act]) {
             | Act::Renew { .. }
             | Act::Snapshot(_)
             | Act::Quarantine
+            | Act::Lift
             | Act::Over => true,
         };
         assert!(fits, "after the latch come only facts, not {act:?}: {acts:#?}");
@@ -130,7 +131,7 @@ fn things() -> impl Strategy<Value = Input> {
         Just(Input::PromptWritten),
         Just(Input::Deaf),
         Just(Input::Cut),
-        Just(Input::Renewed { lease_ms: 300_000 }),
+        Just(Input::Renewed { until: At(300_000) }),
         Just(Input::Kept),
         Just(Input::Tick),
         Just(Input::Slept { millis: 3_600_000 }),
