@@ -104,8 +104,8 @@ impl Program {
     }
 
     /// What of a repository it heeds although it is told not to: whoever starts it looks there first,
-    /// and asks a person about what is new. Of the other programs nothing is known that could not be
-    /// told off.
+    /// and starts nothing beside what an agent has changed. Of the other programs nothing is known that
+    /// could not be told off.
     #[must_use]
     pub fn heeds(self) -> &'static [&'static str] {
         match self {

@@ -1,6 +1,7 @@
 //! The bench: what the engine does in a second, beside what the same rows cost without it, on the
 //! same disk and in the same run. Ratios are what counts; the figures are this machine's.
 
+mod agents;
 mod empty;
 mod http;
 mod load;
@@ -25,6 +26,7 @@ use crate::home;
 use load::Load;
 use table::Table;
 
+pub use agents::run as run_agents;
 pub use empty::serve as serve_nothing;
 pub use postgres::run as run_on_postgres;
 

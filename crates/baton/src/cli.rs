@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::aliases::{self, Alias};
 use crate::client::{Asked, Failure};
+use crate::handing;
 use crate::operation::Entry;
 use crate::operations;
 use crate::problem::{DESCRIBED, Problem};
@@ -23,8 +24,11 @@ use crate::surroundings::Surroundings;
 mod arguments;
 mod background;
 mod completions;
+mod contracts;
 mod doctor;
 mod globals;
+mod open;
+mod receipts;
 mod render;
 mod setup;
 mod status;
@@ -235,6 +239,11 @@ impl Session<'_> {
 
     async fn dispatch(&mut self, matches: &ArgMatches) -> Result<u8, Failure> {
         let Some((name, inner)) = matches.subcommand() else { return status::show(self).await };
+        if let Some((verb @ ("export" | "verify"), innermost)) = inner.subcommand()
+            && name == "receipt"
+        {
+            return receipts::run(self, verb, innermost).await;
+        }
         if let Some((verb, innermost)) = inner.subcommand()
             && let Some(entry) = operations::find(name, verb)
         {
@@ -246,6 +255,7 @@ impl Session<'_> {
             return self.everyday(alias, entry, inner).await;
         }
         match name {
+            open::NAME => return open::run(self, inner).await,
             wait::NAME => return wait::run(self, inner).await,
             work::NAME => return work::run(self, inner).await,
             background::UP => return background::up(self, inner).await,
@@ -303,9 +313,29 @@ impl Session<'_> {
         arguments: serde_json::Map<String, Value>,
         columns: &[&str],
     ) -> Result<u8, Failure> {
-        let body = self.ask(entry, arguments).await?;
+        let body = match handing::is_open(&entry.about, &arguments) {
+            true => self.complete(entry, arguments).await?,
+            false => self.ask(entry, arguments).await?,
+        };
         self.print(&body, entry, columns);
         Ok(0)
+    }
+
+    /// Says that a run is done; files that its contract asks for and that are here are handed in.
+    async fn complete(
+        &self,
+        entry: &'static Entry,
+        mut arguments: serde_json::Map<String, Value>,
+    ) -> Result<Value, Failure> {
+        let refused = match self.ask(entry, arguments.clone()).await {
+            Err(failure) if failure.code() == "incomplete" => failure,
+            other => return other,
+        };
+        let Ok(here) = std::env::current_dir() else { return Err(refused) };
+        let client = self.globals.client(self.around)?;
+        let artifacts = handing::hand_in(&client, refused, here).await?;
+        arguments.insert("artifacts".to_owned(), artifacts);
+        self.ask(entry, arguments).await
     }
 
     /// Asks the server for an operation.

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::engine::Engine;
+use crate::points::{self, Point};
 
 /// The pause between two looks at the clock: a quarter of what a lease may be overdue.
 const EVERY: Duration = Duration::from_millis(500);
@@ -93,6 +94,7 @@ pub async fn tick(engine: &Engine) -> Result<Swept, Error> {
     let mut count_max = COUNT_MIN;
     for _ in 0..SWEEPS_MAX {
         let swept = engine.sweep(count_max).await?;
+        points::pass(Point::TimePassed);
         total.due += swept.due;
         total.reactions += swept.reactions;
         total.more = swept.more;

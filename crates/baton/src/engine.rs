@@ -3,8 +3,9 @@
 //! program is passed in.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use baton_store::blobs::Blobs;
 use baton_store::order::Swept;
 use baton_store::{Aim, Clock, Committed, Error, Order, Store};
 use tracing::field::{Empty, display};
@@ -59,6 +60,7 @@ pub struct Engine {
     redactor: Arc<Redactor>,
     metrics: Metrics,
     ages: Ages,
+    blobs: OnceLock<Arc<dyn Blobs>>,
 }
 
 impl Engine {
@@ -78,7 +80,21 @@ impl Engine {
             clock: parts.clock,
             stopwatch: parts.stopwatch,
             chance: parts.chance,
+            blobs: OnceLock::new(),
         }
+    }
+
+    /// From now on what is submitted is looked for among these. Whoever serves has blobs; a bench, or whoever
+    /// only revokes keys, has none, and nobody hands anything in there.
+    pub fn keep_blobs(&self, blobs: Arc<dyn Blobs>) {
+        // A second place would be another server's.
+        drop(self.blobs.set(blobs));
+    }
+
+    /// Where the bytes of what is submitted are.
+    #[must_use]
+    pub fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        self.blobs.get().cloned()
     }
 
     /// Carries out an order, whole or not at all.

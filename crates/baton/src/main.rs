@@ -4,10 +4,11 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use baton::surroundings::{Surroundings, Variables};
-use baton::{cli, init, log, shim};
+use baton::{cli, init, log, points, shim};
 
 #[expect(clippy::disallowed_methods, reason = "read once at the start of the program")]
 fn main() -> ExitCode {
+    points::watch(std::env::var_os(points::VARIABLE));
     // An agent's own process stays as small as it can be: no runtime, no log, nothing read.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|name| name == "shim") {

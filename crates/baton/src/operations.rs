@@ -26,8 +26,9 @@ mod stats;
 mod task;
 mod tenant;
 
+pub use pool::all as all_pools;
 pub use project::find as find_project;
-pub use run::packet;
+pub use run::{WORKERS_OWN, packet};
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -78,6 +79,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Cancel>(),
         Entry::of::<run::Retry>(),
         Entry::of::<run::Handoff>(),
+        Entry::of::<run::Waive>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
         Entry::of::<checkpoint::List>(),
@@ -86,6 +88,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<attempt::Show>(),
         Entry::of::<receipt::List>(),
         Entry::of::<receipt::Show>(),
+        Entry::of::<receipt::Keys>(),
         Entry::of::<inbox::List>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),

@@ -14,11 +14,13 @@ mod examples;
 mod frame;
 mod parts;
 mod up;
+mod work;
 
 pub use codec::{Unreadable, about, read, read_cleaned, write};
 pub use document::document;
 pub use down::{
-    Ack, Answer, Cancel, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands, Trouble, Welcome,
+    Ack, Answer, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands,
+    Trouble, Welcome,
 };
 pub use examples::{downs, ups};
 pub use frame::Side;
@@ -30,6 +32,7 @@ pub use up::{
     Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Permission,
     Probed, Question, Released, Stopped, Up, Usage,
 };
+pub use work::{BASE_BUNDLES_MAX, BUNDLES_MAX, Work};
 
 /// Which protocol this is. It changes only if an old peer could do harm.
 pub const VERSION: u32 = 1;

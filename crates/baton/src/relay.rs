@@ -30,6 +30,7 @@ mod hand;
 mod hello;
 mod post;
 mod report;
+mod strays;
 mod watch_over;
 
 /// Texts of a worker that wait to be carried out; then its socket is not read.

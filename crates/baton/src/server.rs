@@ -35,6 +35,7 @@ use connection::{Connection, Paced, Taker};
 use crowd::{Crowd, Seat};
 use limits::{HEAD_BUFFER_BYTES, HEADERS_PARSED_MAX};
 use rates::Gauge;
+use tickets::Tickets;
 
 pub use guard::Hosts;
 pub use limits::{BODY_BYTES_MAX, Limits};
@@ -51,6 +52,7 @@ mod door;
 mod guard;
 pub(crate) mod json;
 pub mod limits;
+mod live;
 mod local;
 mod misread;
 mod notify;
@@ -61,8 +63,10 @@ mod signals;
 pub mod socket;
 mod start;
 mod stream;
+mod tickets;
 pub mod tls;
 mod url;
+mod web;
 mod worker;
 
 /// How often the store is asked whether it has stopped, should nobody run into it.
@@ -85,6 +89,7 @@ pub struct Server {
     endpoint: Endpoint,
     relay: Arc<Relay>,
     depot: Depot,
+    tickets: Tickets,
 }
 
 /// How far the server is on its way out.
@@ -98,8 +103,9 @@ enum Stage {
     Closing,
 }
 
-/// What our own command line and `baton mcp` call themselves in the header `Baton-Client`.
-const OWN_CLIENTS: [&str; 2] = ["cli", "mcp"];
+/// What our own command line, `baton mcp` and the dashboard call themselves in the header
+/// `Baton-Client`.
+const OWN_CLIENTS: [&str; 3] = ["cli", "mcp", "web"];
 
 /// By which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,12 +144,14 @@ impl Server {
         hosts: Hosts,
         limits: Limits,
     ) -> Arc<Self> {
+        engine.keep_blobs(Arc::clone(&blobs));
         let chance = Arc::new(SystemChance);
         let endpoint =
             Endpoint::new(Arc::clone(&identity), limits.patience(), chance, limits.fixtures);
         let relay = Relay::new(Arc::clone(&identity));
         Arc::new(Self {
             depot: Depot::new(blobs),
+            tickets: Tickets::default(),
             relay,
             endpoint,
             engine,
@@ -282,6 +290,10 @@ impl Server {
 
     fn relay(&self) -> &Arc<Relay> {
         &self.relay
+    }
+
+    fn tickets(&self) -> &Tickets {
+        &self.tickets
     }
 
     fn depot(&self) -> &Depot {

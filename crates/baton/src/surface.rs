@@ -46,6 +46,14 @@ pub const HANDWRITTEN: &[Route] = &[
         summary: "The bytes of this digest, checked while they are read",
     },
     Route {
+        method: Method::Post,
+        path: "/v1/tickets",
+        takes: None,
+        kind: "application/json",
+        needs: Needs::Key,
+        summary: "A URL that signs a browser in, once and within half a minute",
+    },
+    Route {
         method: Method::Get,
         path: "/v1/openapi.json",
         takes: None,
@@ -96,6 +104,7 @@ impl Needs {
 /// Commands that are written by hand, because they ask no server or run one: how they are typed, and
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
+    ("open", "Open the dashboard in a browser, signed in"),
     ("wait", "Wait until tasks are done, need a person, or have failed"),
     ("up", "Run server and worker in the background, and watch them"),
     ("down", "End what `up` started: the worker with its last agent, then the server"),
@@ -108,6 +117,9 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("backup", "Copy the database while it is in use; the copy is checked before it is named"),
     ("restore", "Bring a copy back; what is there is moved aside, claim tokens and keys die"),
     ("audit verify", "Walk every chain and every seal, and name the first thing that is wrong"),
+    ("receipt export", "Print the signed receipt of a line, to keep it in a file"),
+    ("receipt verify", "Check a receipt in a file, without a server; one changed byte fails"),
+    ("contract check", "Say what baton.toml asks for, or what is wrong with it"),
     ("worktree list", "List the folders that agents work in on this machine"),
     ("worktree restore", "Bring the last snapshot of a task back into a new folder"),
     ("worktree prune", "Take away folders that no task needs; what no snapshot holds stays"),

@@ -118,6 +118,12 @@ impl Keyring {
         mac.finalize().into_bytes().into()
     }
 
+    /// What receipts are signed with.
+    #[must_use]
+    pub fn proving(&self) -> [u8; 32] {
+        self.secrets.proving()
+    }
+
     /// A digest of some parts that tells nothing of them to whoever has not the pepper.
     #[must_use]
     pub fn fingerprint(&self, parts: &[&[u8]]) -> [u8; 32] {

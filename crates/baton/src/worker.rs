@@ -17,26 +17,32 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::client::{KeyFrom, Trust};
 use crate::clock::boot_ms;
+use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
 use crate::shim::{Found, Status};
 
 use adopt::{Left, Lock};
 use attempt::{Driver, Start, WORDS_MAX, Word};
 use card::Card;
+use courier::Courier;
 use course::Told;
 use link::{Link, News};
 use prepare::{Premises, Whose};
 use stock::Stock;
 
+pub use stock::Short;
+
 pub mod adopt;
 mod attempt;
 mod card;
+mod courier;
 pub mod course;
 mod ground;
+mod lift;
 pub mod link;
 pub mod outbox;
+mod parcel;
 pub mod prepare;
 pub mod settings;
 mod stock;
@@ -77,6 +83,8 @@ pub enum Sign {
     Away(String),
     /// The disk takes no reports: nothing more is begun until it does.
     Full,
+    /// There is no room for one more agent, and why; or there is again.
+    Short(Option<Short>),
 }
 
 /// Why a worker did not start.
@@ -93,8 +101,6 @@ pub enum Error {
 /// How a worker is run.
 pub struct Wish {
     pub premises: Premises,
-    pub trust: Trust,
-    pub key: KeyFrom,
     /// Whether to end after one run.
     pub once: bool,
 }
@@ -111,11 +117,13 @@ pub async fn run(
     let folder = wish.premises.folder();
     let Some(lock) = Lock::take(&folder)? else { return Err(Error::Taken) };
     let left = adopt::survey(&wish.premises.attempts()).await?;
+    points::pass(Point::LeftSurveyed);
+    lift::lift(&wish.premises, &left).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),
-        trust: wish.trust,
-        key: wish.key,
+        trust: wish.premises.trust.clone(),
+        key: wish.premises.key.clone(),
         machine: adopt::machine(&folder, wish.premises.chance.as_ref())?,
         process: adopt::process(wish.premises.chance.as_ref()),
         capabilities: wish.premises.settings.capabilities(),
@@ -125,8 +133,10 @@ pub async fn run(
     };
     let chance = Arc::clone(&wish.premises.chance);
     let (link, news) = Link::open(link, &wish.premises.attempts(), chance)?;
+    let premises = Arc::new(wish.premises);
     let mut worker = Worker {
-        premises: Arc::new(wish.premises),
+        courier: Courier::new(Arc::clone(&premises), link.clone()),
+        premises,
         link,
         stock: Stock::new(slots),
         drivers: JoinSet::new(),
@@ -140,10 +150,12 @@ pub async fn run(
         asked: VecDeque::new(),
         draining: false,
         full: false,
+        is_short: false,
         once: wish.once,
         tell,
     };
     for left in left {
+        worker.courier.go_on(left.attempt);
         worker.take_over(left);
     }
     worker.tidy().await;
@@ -155,6 +167,7 @@ pub async fn run(
 struct Worker<T> {
     premises: Arc<Premises>,
     link: Link,
+    courier: Courier,
     stock: Stock,
     drivers: JoinSet<Card>,
     /// Whom each of them drives.
@@ -173,6 +186,8 @@ struct Worker<T> {
     draining: bool,
     /// Whether the disk took no reports when it was last looked.
     full: bool,
+    /// Whether it takes nothing more because there is no room for one more agent.
+    is_short: bool,
     once: bool,
     tell: T,
 }
@@ -286,6 +301,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 }
             }
         }
+        points::pass(Point::Welcomed);
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
         self.give_room();
@@ -362,7 +378,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let (words, heard) = mpsc::channel(WORDS_MAX);
         self.live.insert(attempt, Live { words, lease_ms, fenced: false });
         let (premises, link) = (Arc::clone(&self.premises), self.link.clone());
-        let driver = Driver::new(premises, link, card, heard, told);
+        let driver = Driver::new(premises, (link, self.courier.clone()), card, heard, told);
         let driver = self.drivers.spawn(driver.drive(start)).id();
         self.driven.insert(driver, attempt);
     }
@@ -389,6 +405,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         match ended {
             Ok((driver, card)) => {
                 self.driven.remove(&driver);
+                points::pass(Point::AttemptOver);
                 let attempt = card.dispatch.attempt;
                 self.live.remove(&attempt);
                 self.stock.free(attempt);
@@ -414,14 +431,19 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     /// Forgets what the server has all reports of.
     async fn settle(&mut self) {
         let before = self.settling.len();
-        let link = self.link.clone();
+        let (link, courier) = (self.link.clone(), self.courier.clone());
         self.settling.retain(|attempt| {
+            // What is still to be sent is told once it was.
+            if courier.is_busy(*attempt) {
+                return true;
+            }
             !link.forget(*attempt).unwrap_or_else(|error| {
                 tracing::warn!(%attempt, %error, "an attempt cannot be forgotten");
                 false
             })
         });
         if self.settling.len() < before {
+            points::pass(Point::AttemptForgotten);
             self.tidy().await;
         }
     }
@@ -436,11 +458,18 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
-    /// Lets the server send as much as there is room for; nothing while memory is short.
+    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
     fn give_room(&mut self) {
-        let floor = self.premises.settings.memory_floor;
-        let short = stock::memory_left().is_some_and(|left| left < floor);
-        if self.whose.is_none() || self.draining || self.is_full() || short {
+        if self.whose.is_none() || self.draining || self.is_full() {
+            return;
+        }
+        let settings = &self.premises.settings;
+        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
+        if short.is_some() != self.is_short {
+            self.is_short = short.is_some();
+            (self.tell)(Sign::Short(short));
+        }
+        if self.is_short {
             return;
         }
         let more = self.stock.promise();

@@ -15,12 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-mod beneath;
+pub(crate) mod beneath;
 mod branch;
 mod bundle;
 mod create;
 mod depot;
+mod files;
 mod git;
+mod handed;
 mod house;
 mod include;
 mod keep;
@@ -38,11 +40,13 @@ mod stats;
 pub use branch::{Moved, task_branch};
 pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
 pub use depot::Depot;
+pub use files::Files;
 pub use git::Git;
-pub use house::{Held, House, Worktree};
+pub use handed::BASE_BYTES_MAX;
+pub use house::{Held, House, UNPROVED, Worktree};
 pub use include::Included;
-pub use keep::{Fate, Listed, Pruned, Restored};
-pub use names::Key;
+pub use keep::{Fate, Last, Listed, Pruned, Released, Restored};
+pub use names::{Key, of_task, plain};
 pub use oid::Oid;
 pub use plain::{Plain, of_generation};
 pub use ports::{PORTS_FIRST, PORTS_PER_SLOT, Ports, SLOTS_MAX};
@@ -142,7 +146,7 @@ impl Error {
             Self::MissingBase(_) => "send the bundle of the base first, or one without a base",
             Self::OtherBundle(_) => "fetch the bundle again: it is damaged, or another one",
             Self::InUse(_) => "wait until its worker is done, or stop it",
-            Self::Quarantined { .. } => "take the next generation; look into the folder by hand",
+            Self::Quarantined { .. } => "look into the folder, then baton worktree release TASK",
             Self::WorkspaceChanged(_) => "take the next generation from the last snapshot",
             Self::NoWorktree(_) | Self::NoSnapshot(_) => "baton worktree list",
             Self::Setup { .. } => "put the command right in baton.toml, or what it needs",

@@ -16,8 +16,10 @@ const SELF: &str = "crates/baton/tests/tidy.rs";
 const MODULES: &[(&str, &[&str])] = &[
     ("chance", &[]),
     ("checksum", &[]),
+    ("files", &[]),
     ("clock", &[]),
-    ("shim", &["checksum", "clock"]),
+    ("points", &[]),
+    ("shim", &["checksum", "clock", "files", "points"]),
     ("redaction", &["shape"]),
     ("log", &["redaction"]),
     ("tokens", &["chance", "checksum", "redaction"]),
@@ -30,7 +32,7 @@ const MODULES: &[(&str, &[&str])] = &[
         &["chance", "changes", "clock", "health", "metrics", "redaction", "tokens", "waiters"],
     ),
     ("identity", &["chance", "engine", "tokens"]),
-    ("clockwork", &["engine"]),
+    ("clockwork", &["engine", "points"]),
     ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
     ("shape", &[]),
     ("json", &[]),
@@ -40,7 +42,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("views", &["health", "shape"]),
+    ("contract", &["shape"]),
+    ("views", &["contract", "health", "shape"]),
     (
         "call",
         &[
@@ -56,7 +59,11 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
-    ("operations", &["call", "engine", "identity", "operation", "problem", "shape", "views"]),
+    (
+        "operations",
+        &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
+    ),
+    ("dashboard", &["call", "identity", "operations", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
     (
@@ -66,6 +73,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "call",
             "chance",
             "client",
+            "handing",
             "identity",
             "operation",
             "operations",
@@ -84,6 +92,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "engine",
             "identity",
             "operations",
+            "points",
             "problem",
             "protocol",
             "redaction",
@@ -99,7 +108,9 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "changes",
             "clockwork",
+            "dashboard",
             "engine",
+            "files",
             "home",
             "identity",
             "json",
@@ -108,6 +119,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "pieces",
+            "points",
             "problem",
             "protocol",
             "relay",
@@ -125,6 +137,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "clock",
+            "files",
+            "points",
             "protocol",
             "shape",
             "shim",
@@ -146,13 +160,17 @@ const MODULES: &[(&str, &[&str])] = &[
             "identity",
             "operations",
             "redaction",
+            "shim",
             "tokens",
         ],
     ),
     ("surroundings", &[]),
     ("adapters", &["surroundings"]),
     ("scripted", &["adapters", "client", "operations", "shape"]),
-    ("worktree", &[]),
+    ("worktree", &["files"]),
+    ("artifacts", &["contract", "worktree"]),
+    ("handing", &["artifacts", "client", "declaration", "init"]),
+    ("receipts", &[]),
     ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
     (
         "cli",
@@ -161,7 +179,10 @@ const MODULES: &[(&str, &[&str])] = &[
             "bench",
             "chance",
             "client",
+            "contract",
             "demo",
+            "files",
+            "handing",
             "home",
             "identity",
             "init",
@@ -169,6 +190,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "problem",
+            "receipts",
             "scripted",
             "server",
             "shape",
@@ -179,7 +201,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "worktree",
         ],
     ),
-    ("main", &["cli", "init", "log", "shim", "surroundings"]),
+    ("main", &["cli", "init", "log", "points", "shim", "surroundings"]),
 ];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.
@@ -197,14 +219,19 @@ const MAY_NAME_A_DATABASE: &[&str] = &["baton-store", "baton-testkit"];
 /// Where attacks are listed with the tests that try them.
 const ATTACKS: &str = "docs/reliability.md";
 /// Those that the surfaces of today are open to.
-const ATTACKS_TRIED: [&str; 33] = [
+const ATTACKS_TRIED: [&str; 37] = [
     "A1", "A2", "A3", "A4", "A5", "A8", "A9", "A10", "A11", "A12", "A13", "A14", "A15", "A16",
-    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A28", "A29", "A30", "A31", "A32", "A33",
-    "A35", "A36", "A37", "A38", "A39", "A40",
+    "A17", "A18", "A19", "A20", "A21", "A22", "A24", "A25", "A26", "A27", "A28", "A29", "A30",
+    "A31", "A32", "A33", "A34", "A35", "A36", "A37", "A38", "A39", "A40",
+];
+/// What other supervisors get wrong, in the same file.
+const EDGES_TRIED: [&str; 15] = [
+    "E15", "E16", "E17", "E18", "E19", "E20", "E21", "E22", "E23", "E24", "E25", "E26", "E27",
+    "E28", "E29",
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_300;
+const DOMAIN_LINES_MAX: usize = 8_500;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {
@@ -469,7 +496,7 @@ fn every_attack_names_tests_that_exist() {
     let tests = sources.iter().filter(|(path, _)| path.ends_with(".rs"));
     let tests: String = tests.map(|(_, source)| source.as_str()).collect();
     let mut offences = Vec::new();
-    for attack in ATTACKS_TRIED {
+    for attack in ATTACKS_TRIED.into_iter().chain(EDGES_TRIED) {
         let row = page.lines().find(|line| line.starts_with(&format!("| {attack} |")));
         let named = row.map_or(0, |row| row.matches('`').count() / 2);
         if named == 0 {

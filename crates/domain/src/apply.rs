@@ -177,7 +177,7 @@ impl Flow {
             }
             Event::ChildrenSettled { undone } => self.undone = *undone,
             Event::RunOpened { run, .. } => self.open(run, at),
-            Event::RunFinished { finish, .. } => self.finish(finish, None, false),
+            Event::RunFinished { finish, result, .. } => self.finish(finish, *result, false),
             Event::Requeued { why, reason } => {
                 self.requeue(at);
                 if *why == Requeue::Unblocked && reason.is_some() {

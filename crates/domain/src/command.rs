@@ -175,6 +175,8 @@ pub enum Person {
     Cancel(Reason),
     /// Try again what failed, or now what is delayed.
     Retry(Reason),
+    /// Vouch for every line of what was submitted that is still open.
+    Waive(Vec<Receipt>),
     /// Take the run from its holder.
     Release(Reason),
     /// End the run as failed.

@@ -7,9 +7,10 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{Digest, LineId};
-use crate::limits::{ARTIFACTS_MAX, GATE_MAX, LINES_MAX};
+use crate::limits::{ARTIFACTS_MAX, GATE_MAX, LINES_MAX, STARS_MAX};
+use crate::pattern;
 use crate::refusal::{Missing, Refusal};
-use crate::text::{Line, Reason};
+use crate::text::{Line, Reason, Signed};
 use crate::time::{Millis, Timestamp};
 
 /// Lines that must hold; an empty contract proves nothing.
@@ -24,11 +25,14 @@ pub struct Contract {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Term {
-    /// A file must be there, made or changed by this attempt.
+    /// A file must be there, made or changed by this attempt; or at least one, if the path is a pattern.
     Artifact {
         path: Line,
         #[serde(default)]
         bytes_min: u64,
+        /// The JSON schema that it must fit: a blob.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<Digest>,
     },
     /// A command must succeed.
     Gate { command: Line, timeout: Millis },
@@ -86,6 +90,9 @@ pub struct Receipt {
     pub line: LineId,
     pub finding: Finding,
     pub at: Timestamp,
+    /// The same and what it is about, signed: whoever has the public key can check it without us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
 }
 
 /// Whether a line holds, and by what.
@@ -119,6 +126,7 @@ impl Contract {
             match term {
                 Term::Artifact { path, .. } => {
                     check_path(name, path)?;
+                    check_pattern(name, path)?;
                     check_once(name, path, &mut paths)?;
                 }
                 // Nobody can give a review yet, and a verifier must not.
@@ -139,22 +147,29 @@ impl Contract {
     /// Every line that the submission leaves open and that can be told without running anything.
     #[must_use]
     pub fn missing(&self, submission: &Submission) -> Vec<Missing> {
-        self.lines
-            .iter()
-            .filter_map(|(line, term)| match term {
-                Term::Artifact { path, bytes_min } => {
-                    let found = submission.artifacts.iter().find(|a| a.path == *path);
-                    let code = match found {
-                        None => "artifact_missing",
-                        Some(artifact) if artifact.bytes == 0 => "artifact_empty",
-                        Some(artifact) if artifact.bytes < *bytes_min => "artifact_too_small",
-                        Some(_) => return None,
-                    };
-                    Some(Missing { line: line.clone(), code, path: path.to_string() })
+        let mut open = vec![];
+        let add = |line: &LineId, code, path: &Line| Missing {
+            line: line.clone(),
+            code,
+            path: path.to_string(),
+        };
+        for (line, term) in &self.lines {
+            let Term::Artifact { path, bytes_min, .. } = term else { continue };
+            let mut found = submission.answering(path).peekable();
+            if found.peek().is_none() {
+                open.push(add(line, "artifact_missing", path));
+            }
+            for artifact in found {
+                match artifact.bytes {
+                    0 => open.push(add(line, "artifact_empty", &artifact.path)),
+                    bytes if bytes < *bytes_min => {
+                        open.push(add(line, "artifact_too_small", &artifact.path));
+                    }
+                    _ => {}
                 }
-                Term::Gate { .. } | Term::Criterion { .. } | Term::Review => None,
-            })
-            .collect()
+            }
+        }
+        open
     }
 
     /// Whether the receipts prove every line, and which do not hold.
@@ -173,6 +188,11 @@ impl Contract {
 }
 
 impl Submission {
+    /// The artifacts that a path of a contract asks for.
+    pub fn answering<'a>(&'a self, path: &'a Line) -> impl Iterator<Item = &'a Artifact> {
+        self.artifacts.iter().filter(|one| pattern::matches(path.as_str(), one.path.as_str()))
+    }
+
     /// Whether it is within bounds and its paths stay inside the root.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.artifacts.len() > ARTIFACTS_MAX {
@@ -224,9 +244,18 @@ fn check_once(
     Err(Refusal::Invalid { field: field.to_string(), rule })
 }
 
+/// A pattern that stands for what it says, and costs little to look for.
+pub fn check_pattern(field: impl ToString, path: &Line) -> Result<(), Refusal> {
+    if pattern::is_sound(path.as_str()) {
+        return Ok(());
+    }
+    let rule = format!("must have at most {STARS_MAX} stars, and `**` only as a whole part");
+    Err(Refusal::Invalid { field: field.to_string(), rule })
+}
+
 /// A path that cannot leave its root however it is joined to it, and that means one file on every
 /// disk.
-fn check_path(field: impl ToString, path: &Line) -> Result<(), Refusal> {
+pub fn check_path(field: impl ToString, path: &Line) -> Result<(), Refusal> {
     let text = path.as_str();
     let is_name = |part: &str| {
         // Some disks drop dots and blanks at the end, so that two names are one file.

@@ -70,6 +70,9 @@ pub enum Event {
         finish: Finish,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Reason>,
+        /// What was found of it, if it is complete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<RunResult>,
     },
     /// A parked or delayed run waits for a holder again.
     Requeued {

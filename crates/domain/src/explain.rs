@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AttemptId, Capability, PrincipalId, StageName, TaskId};
+use crate::ids::{Account, AttemptId, Capability, PrincipalId, StageName, TaskId};
 use crate::lane::Claimant;
 use crate::pool::{PoolName, Pools};
 use crate::project::Project;
@@ -105,8 +105,12 @@ pub enum Hindrance {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// This limit is reached.
-    PoolFull { pool: PoolName },
+    /// This limit is reached, until then or until somebody gives back.
+    PoolFull {
+        pool: PoolName,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
     /// It is for this one alone, who does not ask for work.
     AssigneeAbsent { assignee: PrincipalId },
     /// Nobody who asks for work can do all this.
@@ -175,6 +179,28 @@ pub enum Remedy {
 #[must_use]
 pub fn explain(outlook: &Outlook<'_>, now: Timestamp) -> Vec<Explained> {
     search::hindrances(outlook, now)
+}
+
+/// Nobody who asks for work can be given any: all their accounts are shut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    pub accounts: BTreeSet<Account>,
+    /// When the first of them opens again.
+    pub until: Option<Timestamp>,
+}
+
+/// Whether everybody who asks for work would use an account that is shut.
+#[must_use]
+pub fn exhausted(staff: &[Claimant], pools: &Pools, now: Timestamp) -> Option<Exhausted> {
+    let mut found = Exhausted { accounts: BTreeSet::new(), until: None };
+    for claimant in staff {
+        let account = claimant.account.as_ref()?;
+        let pool = pools.get(&PoolName::Account(account.clone()))?;
+        let shut = pool.shut.as_ref().filter(|_| !pool.is_open(now))?;
+        found.until = [found.until, shut.until].into_iter().flatten().min();
+        found.accounts.insert(account.clone());
+    }
+    (!staff.is_empty()).then_some(found)
 }
 
 impl Hindrance {

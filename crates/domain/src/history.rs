@@ -109,8 +109,8 @@ pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
             trail,
         })
     };
-    if let Event::RunFinished { finish, .. } = event {
-        return vec![finished(finish, None, None)];
+    if let Event::RunFinished { finish, result, .. } = event {
+        return vec![finished(finish, *result, None)];
     }
     let Some(held) = run.held() else { return vec![] };
     let Event::AttemptEnded { outcome, reason, certainty, death, then, .. } = event else {

@@ -126,6 +126,11 @@ impl Flow {
         }
     }
 
+    /// The budgets that its attempts spend: its own, and those of everything above it.
+    pub fn budgets(&self) -> impl Iterator<Item = PoolName> + '_ {
+        budgets(&self.ancestors, &self.project).chain([PoolName::Budget(self.id)])
+    }
+
     /// Since when it may be claimed: blocked work queues by the time of its block.
     #[must_use]
     pub fn ready_at(&self) -> Timestamp {
@@ -178,10 +183,14 @@ impl Lane {
             takes.push(Take { pool: PoolName::Key(self.project.clone(), key.clone()), amount: 1 });
         }
         if self.budget_micros > 0 {
-            let budgets = self.ancestors.iter().map(|task| PoolName::Budget(*task));
-            takes.extend(budgets.map(|pool| Take { pool, amount: self.budget_micros }));
+            takes.extend(self.budgets().map(|pool| Take { pool, amount: self.budget_micros }));
         }
         takes
+    }
+
+    /// The budgets that whoever claims from this lane spends, besides that of the task itself.
+    fn budgets(&self) -> impl Iterator<Item = PoolName> + '_ {
+        budgets(&self.ancestors, &self.project)
     }
 
     /// The pools that only need to be open, not to have room.
@@ -200,8 +209,8 @@ impl Lane {
     /// What must admit everybody.
     pub(crate) fn shared_asks(&self) -> impl Iterator<Item = Take> {
         let open = self.gates().map(|pool| Take { pool, amount: 0 });
-        let unreserved = self.ancestors.iter().filter(|_| self.budget_micros == 0);
-        let solvent = unreserved.map(|task| Take { pool: PoolName::Budget(*task), amount: 1 });
+        let unreserved = self.budgets().filter(|_| self.budget_micros == 0);
+        let solvent = unreserved.map(|pool| Take { pool, amount: 1 });
         open.chain(self.shared_takes()).chain(solvent)
     }
 
@@ -210,6 +219,19 @@ impl Lane {
     pub fn rank(&self, ready_at: Timestamp) -> Timestamp {
         ready_at - self.priority.head_start()
     }
+}
+
+/// The budgets of everything above a task: of its ancestors, its project, and the day.
+fn budgets<'a>(
+    ancestors: &'a [TaskId],
+    project: &'a ProjectId,
+) -> impl Iterator<Item = PoolName> + 'a {
+    let of_tree = ancestors.iter().map(|task| PoolName::Budget(*task));
+    of_tree.chain([
+        PoolName::ProjectBudget(project.clone()),
+        PoolName::ProjectDayBudget(project.clone()),
+        PoolName::DayBudget,
+    ])
 }
 
 impl Claimant {

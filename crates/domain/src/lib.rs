@@ -16,6 +16,7 @@ pub mod key;
 pub mod lane;
 pub mod limits;
 pub mod pace;
+pub mod pattern;
 pub mod policy;
 pub mod pool;
 pub mod project;

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 5_920;
+pub const FLOW_BYTES_MAX: usize = 6_160;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -34,6 +34,8 @@ pub const TRAIL_MAX: usize = 8;
 pub const EVIDENCE_MAX: usize = 50;
 /// Lines of a contract.
 pub const LINES_MAX: usize = 64;
+/// Stars of one pattern of paths: more than any folder is deep.
+pub const STARS_MAX: usize = 16;
 /// Artifacts of a submission.
 pub const ARTIFACTS_MAX: usize = 256;
 /// Attempts whose death is unproven, remembered until a late proof comes.

@@ -1,5 +1,6 @@
 //! Limits over many tasks. What an attempt took is written in the attempt and given back by it,
 //! so a changed limit never leaks a slot: used = the takes of live attempts, plus settled spend.
+//! Money that is for a day counts until midnight in UTC by the store's clock; nobody resets it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +33,12 @@ pub enum PoolName {
     Account(Account),
     /// Money for a task and everything below it.
     Budget(TaskId),
+    /// Money for everything of a project.
+    ProjectBudget(ProjectId),
+    /// Money for everything of a project in one day.
+    ProjectDayBudget(ProjectId),
+    /// Money for everything of the tenant in one day.
+    DayBudget,
 }
 
 /// A counted limit. A pool that nobody set does not exist and limits nothing.
@@ -46,6 +53,9 @@ pub struct Pool {
     pub used: u64,
     #[serde(default)]
     pub settled: u64,
+    /// The day that `settled` is of, if it counts for one day alone: the next one begins at nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<i64>,
 }
 
 /// Why a pool is closed.
@@ -81,9 +91,7 @@ impl Pool {
     #[must_use]
     pub fn admits(&self, amount: u64, now: Timestamp) -> bool {
         self.is_open(now)
-            && self.limit.is_none_or(|limit| {
-                self.used.saturating_add(self.settled).saturating_add(amount) <= limit
-            })
+            && self.limit.is_none_or(|limit| self.gone(now).saturating_add(amount) <= limit)
     }
 
     /// Whether it is not shut, or shut no longer.
@@ -100,18 +108,50 @@ impl Pool {
 
     /// How much more may be taken; without a limit, anything.
     #[must_use]
-    pub fn room(&self) -> u64 {
-        let taken = self.used.saturating_add(self.settled);
-        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+    pub fn room(&self, now: Timestamp) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.gone(now)))
+    }
+
+    /// What was spent for good and still counts: of a day that is over, nothing.
+    #[must_use]
+    pub fn settled(&self, now: Timestamp) -> u64 {
+        if self.day.is_some_and(|day| day != now.day()) { 0 } else { self.settled }
+    }
+
+    /// When so much could be taken without anybody doing anything: the pause is over, or the day is.
+    #[must_use]
+    pub fn opens_at(&self, amount: u64, now: Timestamp) -> Option<Timestamp> {
+        let until = self.shut.as_ref().filter(|_| !self.is_open(now)).map(|shut| shut.until);
+        let until = until.map_or(Some(now), |until| until)?;
+        let tomorrow = until.max(now.next_day());
+        [until, tomorrow].into_iter().find(|at| self.admits(amount, *at))
+    }
+
+    /// Whether a pause of it ended between two times, or a day for which it counts.
+    #[must_use]
+    pub fn has_opened(&self, last: Timestamp, now: Timestamp) -> bool {
+        let until = self.shut.as_ref().and_then(|shut| shut.until);
+        until.is_some_and(|until| last < until && until <= now)
+            || (self.day.is_some() && last.day() != now.day())
+    }
+
+    /// What cannot be taken now.
+    fn gone(&self, now: Timestamp) -> u64 {
+        self.used.saturating_add(self.settled(now))
     }
 
     /// Carries out a change.
-    pub fn apply(&mut self, change: &PoolMove) {
+    pub fn apply(&mut self, change: &PoolMove, now: Timestamp) {
+        self.settled = self.settled(now);
+        self.day = self.day.filter(|day| *day == now.day());
         match change {
             PoolMove::Take(take) => self.used = self.used.saturating_add(take.amount),
             PoolMove::Return { take, spent } => {
                 self.used = self.used.saturating_sub(take.amount);
                 self.settled = self.settled.saturating_add(*spent);
+                if *spent > 0 && take.pool.is_of_day() {
+                    self.day = Some(now.day());
+                }
             }
         }
     }
@@ -128,16 +168,8 @@ pub fn is_eased(
 ) -> bool {
     let Some(before) = before else { return false };
     let admits = |pool: &Pool| pool.admits(1, now);
-    let more = match name {
-        PoolName::Budget(_) => after.map_or(u64::MAX, Pool::room) > before.room(),
-        PoolName::Scheduler
-        | PoolName::Project(_)
-        | PoolName::Stage(..)
-        | PoolName::Tree(_)
-        | PoolName::Holder(_)
-        | PoolName::Key(..)
-        | PoolName::Account(_) => false,
-    };
+    let room = |pool: &Pool| pool.room(now);
+    let more = name.is_money() && after.map_or(u64::MAX, room) > room(before);
     after.is_none_or(admits) && (!admits(before) || more)
 }
 
@@ -177,7 +209,45 @@ impl PoolName {
             | Self::Stage(..)
             | Self::Tree(_)
             | Self::Key(..)
-            | Self::Budget(_) => false,
+            | Self::Budget(_)
+            | Self::ProjectBudget(_)
+            | Self::ProjectDayBudget(_)
+            | Self::DayBudget => false,
+        }
+    }
+
+    /// Whether it is counted in money, of which anybody may want any amount, and not in slots.
+    #[must_use]
+    pub fn is_money(&self) -> bool {
+        match self {
+            Self::Budget(_)
+            | Self::ProjectBudget(_)
+            | Self::ProjectDayBudget(_)
+            | Self::DayBudget => true,
+            Self::Scheduler
+            | Self::Project(_)
+            | Self::Stage(..)
+            | Self::Tree(_)
+            | Self::Holder(_)
+            | Self::Key(..)
+            | Self::Account(_) => false,
+        }
+    }
+
+    /// Whether what was spent counts until the day is over, and no longer.
+    #[must_use]
+    pub fn is_of_day(&self) -> bool {
+        match self {
+            Self::ProjectDayBudget(_) | Self::DayBudget => true,
+            Self::Scheduler
+            | Self::Project(_)
+            | Self::Stage(..)
+            | Self::Tree(_)
+            | Self::Holder(_)
+            | Self::Key(..)
+            | Self::Account(_)
+            | Self::Budget(_)
+            | Self::ProjectBudget(_) => false,
         }
     }
 
@@ -190,7 +260,10 @@ impl PoolName {
             | Self::Holder(_)
             | Self::Key(..)
             | Self::Account(_)
-            | Self::Budget(_) => false,
+            | Self::Budget(_)
+            | Self::ProjectBudget(_)
+            | Self::ProjectDayBudget(_)
+            | Self::DayBudget => false,
         }
     }
 }
@@ -206,6 +279,9 @@ impl fmt::Display for PoolName {
             Self::Key(project, key) => write!(f, "key {project} {key}"),
             Self::Account(account) => write!(f, "account {account}"),
             Self::Budget(task) => write!(f, "budget {task}"),
+            Self::ProjectBudget(project) => write!(f, "budget project {project}"),
+            Self::ProjectDayBudget(project) => write!(f, "budget day {project}"),
+            Self::DayBudget => f.write_str("budget day"),
         }
     }
 }
@@ -224,10 +300,14 @@ impl FromStr for PoolName {
             ["holder", holder] => Self::Holder(holder.parse()?),
             ["key", project, key] => Self::Key(project.parse()?, key.parse()?),
             ["account", account] => Self::Account(account.parse()?),
+            ["budget", "day"] => Self::DayBudget,
+            ["budget", "day", project] => Self::ProjectDayBudget(project.parse()?),
+            ["budget", "project", project] => Self::ProjectBudget(project.parse()?),
             ["budget", task] => Self::Budget(task.parse()?),
             _ => {
                 let rule = "must be `scheduler`, `project P`, `stage P S`, `tree T-1`, `holder H`, \
-                            `key P K`, `account A` or `budget T-1`";
+                            `key P K`, `account A`, `budget T-1`, `budget project P`, \
+                            `budget day P` or `budget day`";
                 return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
             }
         };

@@ -114,12 +114,15 @@ impl RecordCommand {
             | Self::ShutPool { pool, .. }
             | Self::KeepShut { pool, .. } => {
                 let (project, task) = match pool {
-                    PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => {
-                        (None, None)
-                    }
-                    PoolName::Project(id) | PoolName::Stage(id, _) | PoolName::Key(id, _) => {
-                        (Some(id), None)
-                    }
+                    PoolName::Scheduler
+                    | PoolName::Holder(_)
+                    | PoolName::Account(_)
+                    | PoolName::DayBudget => (None, None),
+                    PoolName::Project(id)
+                    | PoolName::Stage(id, _)
+                    | PoolName::Key(id, _)
+                    | PoolName::ProjectBudget(id)
+                    | PoolName::ProjectDayBudget(id) => (Some(id), None),
                     PoolName::Tree(task) | PoolName::Budget(task) => (None, Some(*task)),
                 };
                 Meant { project, task, pool: Some(pool) }
@@ -233,8 +236,13 @@ fn is_of_something(scene: &RecordScene, pool: &PoolName, set: bool) -> Result<()
     }
     let project = || scene.project.as_ref().ok_or(Refusal::NotFound);
     match pool {
-        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) => Ok(()),
-        PoolName::Project(_) | PoolName::Key(..) => project().map(drop),
+        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) | PoolName::DayBudget => {
+            Ok(())
+        }
+        PoolName::Project(_)
+        | PoolName::Key(..)
+        | PoolName::ProjectBudget(_)
+        | PoolName::ProjectDayBudget(_) => project().map(drop),
         PoolName::Stage(_, stage) => match project()?.stage(stage) {
             Some(_) => Ok(()),
             None => Err(Refusal::NoStage { stage: stage.clone() }),

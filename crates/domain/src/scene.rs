@@ -187,6 +187,10 @@ impl Person {
     fn needs(&self, flow: Option<&Flow>, needs: &mut Needs) {
         match self {
             Self::Edit(_) => needs.brief = true,
+            Self::Waive(_) => {
+                needs.brief = true;
+                needs.dependants = true;
+            }
             Self::Depend { on, .. } => {
                 needs.named.insert(*on);
                 needs.upstream_of.insert(*on);

@@ -9,7 +9,6 @@ use crate::contract::{Contract, ContractMark};
 use crate::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId};
 use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
-use crate::pool::PoolName;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
 use crate::text::{Body, Reason, Title};
 use crate::time::Timestamp;
@@ -356,11 +355,6 @@ impl Flow {
     #[must_use]
     pub fn parent(&self) -> Option<TaskId> {
         self.ancestors.last().copied()
-    }
-
-    /// The budgets that its attempts spend: its own and those of everything above it.
-    pub fn budgets(&self) -> impl Iterator<Item = PoolName> + '_ {
-        self.ancestors.iter().chain([&self.id]).map(|task| PoolName::Budget(*task))
     }
 
     /// Whether the run waits for a holder and nothing stops one.

@@ -36,6 +36,8 @@ pub type Cursor = Text<1_024>;
 pub type Item = Text<512>;
 /// A shell command, a path, a reference.
 pub type Line = Text<1_024>;
+/// What somebody signed, as it was signed, with the signature.
+pub type Signed = Text<16_384>;
 /// A stable word for why an attempt failed.
 pub type Code = Text<32>;
 

@@ -52,7 +52,22 @@ impl Sub<Millis> for Timestamp {
     }
 }
 
+/// Milliseconds of a day, which begins and ends at midnight in UTC.
+const DAY: i64 = 24 * 60 * 60 * 1_000;
+
 impl Timestamp {
+    /// Which day it is, counted from 1970 in UTC.
+    #[must_use]
+    pub fn day(self) -> i64 {
+        self.0.div_euclid(DAY)
+    }
+
+    /// When the next day begins.
+    #[must_use]
+    pub fn next_day(self) -> Self {
+        Self(self.day().saturating_add(1).saturating_mul(DAY))
+    }
+
     /// How long after `earlier` this is; nothing if it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {

@@ -165,25 +165,33 @@ impl Inbox {
     pub(crate) async fn next(&self, count_max: usize) -> Vec<Work> {
         loop {
             // Whoever rings between the look and the wait is heard: a ring is kept for the next wait.
-            {
-                let mut queues = self.lock();
-                if queues.waiting > 0 || !queues.sweeps.is_empty() || queues.closed {
-                    let batch = queues.take_some(count_max);
-                    let more = queues.waiting > 0 || queues.closed;
-                    drop(queues);
-                    if more {
-                        // One ring may stand for many orders: the next writer is woken by this one.
-                        self.heard.notify_one();
-                    }
-                    return batch;
-                }
+            if !self.lock().has_news() {
+                self.heard.notified().await;
             }
-            self.heard.notified().await;
+            // Callers that were answered together ask again together: all who can run do so before
+            // the batch is taken, or the first of them would be a batch by itself.
+            tokio::task::yield_now().await;
+            let mut queues = self.lock();
+            if queues.has_news() {
+                let batch = queues.take_some(count_max);
+                let more = queues.waiting > 0 || queues.closed;
+                drop(queues);
+                if more {
+                    // One ring may stand for many orders: the next writer is woken by this one.
+                    self.heard.notify_one();
+                }
+                return batch;
+            }
         }
     }
 }
 
 impl Queues {
+    /// Whether a writer has something to do, or to end.
+    fn has_news(&self) -> bool {
+        self.waiting > 0 || !self.sweeps.is_empty() || self.closed
+    }
+
     /// Whether an order may wait.
     fn admit(&self, job: &Job) -> Result<(), Error> {
         if self.closed {

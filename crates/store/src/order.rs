@@ -252,6 +252,7 @@ impl Order {
                 | Person::Depend { .. }
                 | Person::Answer(_)
                 | Person::Unblock(_)
+                | Person::Waive(_)
                 | Person::Retry(_) => false,
             },
         };

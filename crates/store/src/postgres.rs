@@ -1,4 +1,4 @@
-//! Postgres: a few batches in flight, each of which locks, judges in memory and commits in three
+//! Postgres: two batches in flight, each of which locks, judges in memory and commits in two or three
 //! flushes. Any number of servers may share one database; what one answered is on its disk.
 //!
 //! Locks are always taken in one order, so that no two batches can wait for each other: records
@@ -15,6 +15,7 @@ mod bells;
 mod claims;
 mod connections;
 pub mod examine;
+mod heads;
 mod ink;
 mod keys;
 mod lists;
@@ -74,8 +75,9 @@ use crate::ruling::Judge;
 use crate::sqlite::Place;
 use crate::{Bell, Clock, PepperDigest};
 
-/// Batches on their way at once: while one is being committed the next ones lock and judge.
-const BATCHES: usize = 4;
+/// Batches on their way at once at most: one is committed while the next one locks and judges, and
+/// there are as many more where these wait for somebody.
+const BATCHES: usize = 2 * writer::TOGETHER;
 /// Orders by themselves on their way at once: most of them are short, and some wait for somebody.
 const LONERS: usize = 3;
 /// Connections that write: one for each of these, for claims that wait, and for what comes between.
@@ -259,6 +261,8 @@ struct Known {
     tenants: HashMap<TenantId, i64>,
     records: HashMap<i64, (u64, Records)>,
     lanes: HashMap<i64, Arc<Lane>>,
+    /// The lanes of each tenant in which something waited when a claim last looked.
+    met: HashMap<i64, Vec<(i64, Arc<Lane>)>>,
     /// Tasks for which time cannot pass, until somebody changes them or the store is opened again.
     aside: BTreeSet<(TenantId, TaskId)>,
     /// Tasks that somebody held when a sweep came by, and when to look again, by our own count.
@@ -373,9 +377,13 @@ impl Shared {
     }
 
     fn known_records(&self, tenant: i64, version: u64) -> Option<Records> {
-        let known = self.known();
-        let (known_version, records) = known.records.get(&tenant)?;
-        (*known_version == version).then(|| records.clone())
+        let (known, records) = self.last_records(tenant)?;
+        (known == version).then_some(records)
+    }
+
+    /// The records as somebody here last saw them, and which version that was.
+    fn last_records(&self, tenant: i64) -> Option<(u64, Records)> {
+        self.known().records.get(&tenant).cloned()
     }
 
     fn know_records(&self, tenant: i64, version: u64, records: Records) {

@@ -25,6 +25,8 @@ mod tests;
 
 /// Requests that are kept for a test to look at; more would be a runaway that nobody stopped.
 const RECORDED_MAX: usize = 5_000;
+/// The status of a limit.
+const LIMITED: u16 = 429;
 
 /// What the model says at one point of the conversation.
 pub enum Turn {
@@ -43,6 +45,13 @@ pub enum Turn {
         code: u16,
         /// Seconds after which to ask again, if the provider says so.
         retry_after: Option<u64>,
+    },
+    /// No answer but this status, however often it is asked.
+    Shut {
+        /// 429, 500.
+        code: u16,
+        /// When the limit of the account ends, in seconds since 1970, if the provider says so in its own way.
+        resets_at: Option<u64>,
     },
     /// The same as the next turn, but only after a while.
     Slow(Duration),
@@ -89,11 +98,16 @@ enum Said {
     Call { id: String, name: String, arguments: Value },
 }
 
+/// Headers of an answer.
+type Headers = Vec<(&'static str, String)>;
+
 /// A provider's way of asking and saying.
 struct Dialect {
     asked: fn(&Request) -> Asked,
     say: fn(&Said, streamed: bool) -> http::Answer,
     refuse: fn(code: u16) -> Value,
+    /// The limit of an account that ends then: what is said, and in which headers.
+    shut: fn(resets_at: u64) -> (Value, Headers),
 }
 
 /// A model that runs until it is dropped.
@@ -202,6 +216,11 @@ impl Stage {
                     None => answer,
                 }
             }
+            Then::Shut { resets_at } => {
+                let (body, headers) = (dialect.shut)(resets_at);
+                let answer = http::Answer::json(LIMITED, body);
+                headers.iter().fold(answer, |answer, (name, value)| answer.with(name, value))
+            }
         };
         answer.after(step.wait)
     }
@@ -215,6 +234,7 @@ struct Step {
 enum Then {
     Say(Said),
     Refuse { code: u16, retry_after: Option<u64> },
+    Shut { resets_at: u64 },
 }
 
 impl Script {
@@ -235,6 +255,13 @@ impl Script {
                     let (code, retry_after) = (*code, *retry_after);
                     self.passed += 1;
                     return Step { wait, then: Then::Refuse { code, retry_after } };
+                }
+                Some(Turn::Shut { code, resets_at }) => {
+                    let then = match *resets_at {
+                        Some(resets_at) => Then::Shut { resets_at },
+                        None => Then::Refuse { code: *code, retry_after: None },
+                    };
+                    return Step { wait, then };
                 }
                 Some(Turn::Text(text)) => return Step::say(wait, Said::Text(text.clone())),
                 Some(Turn::Call { tool, arguments } | Turn::Runaway { tool, arguments }) => {

@@ -61,6 +61,7 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
         File { path: SERVERS.to_owned(), content }
     });
     Ok(Plan {
+        folders: vec![],
         argv: turn.argv(&own),
         environment: vec![
             variable("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),

@@ -26,18 +26,22 @@ const FULL: u64 = 100;
 /// From where on somebody should know.
 const NEARLY_FULL: u64 = 90;
 
+/// Where it keeps its own things in a home. It does not start without it, and does not make it.
+pub(super) const HOME: &str = ".codex";
+
 pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     let settings = settings(turn);
     let mut own = vec!["app-server"];
     own.extend(settings.iter().flat_map(|setting| ["-c", setting.as_str()]));
     let argv = turn.argv(&own);
     let stdin = format!("{}\n", greeting()).into_bytes();
-    Ok(Plan { argv, environment: environment(turn), stdin, ..Plan::default() })
+    let folders = vec![HOME];
+    Ok(Plan { argv, environment: environment(turn), folders, stdin, ..Plan::default() })
 }
 
 /// Where it keeps its own things: in the home of the task.
 pub(super) fn environment(turn: &Turn<'_>) -> Vec<(String, String)> {
-    let home = turn.home.join(".codex").to_string_lossy().into_owned();
+    let home = turn.home.join(HOME).to_string_lossy().into_owned();
     vec![variable("CODEX_HOME", home), variable("CODEX_DISABLE_UPDATE_CHECK", "1")]
 }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::Adapter;
-use super::codex::{environment, settings};
+use super::codex::{HOME, environment, settings};
 use super::failure::{self, Failure, Fault};
 use super::fields::{is_visible, name, text, usage};
 use super::seen::{End, Exit, Limit, Seen, Usage};
@@ -26,7 +26,8 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     // The prompt comes by its input, where nobody sees it in a list of processes.
     argv.push("-".to_owned());
     let stdin = turn.prompt.as_bytes().to_vec();
-    Ok(Plan { argv, environment: environment(turn), stdin, closes_stdin: true, ..Plan::default() })
+    let (environment, folders, closes_stdin) = (environment(turn), vec![HOME], true);
+    Ok(Plan { argv, environment, folders, stdin, closes_stdin, ..Plan::default() })
 }
 
 /// What is known of a process.

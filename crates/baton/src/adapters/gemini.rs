@@ -44,6 +44,7 @@ pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
     own.extend(["--skip-trust", "--allowed-mcp-server-names", "baton"]);
     let argv = turn.argv(&own);
     Ok(Plan {
+        folders: vec![],
         argv,
         environment: vec![variable("GEMINI_TELEMETRY_ENABLED", "false")],
         files: vec![settings(turn)],

@@ -12,7 +12,8 @@ use super::seen::{End, Exit, Limit, Seen, Usage};
 use super::turn::{Consent, Misfit, Plan, Session, Turn, variable};
 
 pub(super) fn plan(turn: &Turn<'_>) -> Result<Plan, Misfit> {
-    let mut own = vec!["run", "--format", "json"];
+    // That it asks its provider again stands in its log alone.
+    let mut own = vec!["run", "--format", "json", "--print-logs", "--log-level", "ERROR"];
     if turn.consent == Consent::All {
         own.push("--auto");
     }
@@ -118,6 +119,13 @@ impl Adapter for Opencode {
             }
             Some(_) => seen.push(Seen::Spoke { visible: false }),
             None => {}
+        }
+    }
+
+    /// It asks again many times over minutes, and is silent meanwhile but for its log.
+    fn complained(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        if line.contains(" level=ERROR ") && line.contains(" message=\"stream error\" ") {
+            seen.push(Seen::Retrying { status: None });
         }
     }
 

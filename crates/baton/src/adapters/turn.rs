@@ -97,6 +97,8 @@ pub struct Plan {
     /// Variables that are set after everything else, so that nothing of a repository wins over
     /// them.
     pub environment: Vec<(String, String)>,
+    /// Folders that must be in its home before it starts.
+    pub folders: Vec<&'static str>,
     /// Files that are written into its home first, for its owner alone.
     pub files: Vec<File>,
     /// What is written to it at once.

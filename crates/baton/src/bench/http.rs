@@ -86,7 +86,7 @@ impl Drop for Server {
 }
 
 /// Starts a process and hears its first line.
-fn spoken(command: &mut Command) -> Result<(Child, String), Failure> {
+pub(super) fn spoken(command: &mut Command) -> Result<(Child, String), Failure> {
     let mut process =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let out = process.stdout.take().ok_or_else(|| Failure::Loop("no output".into()))?;

@@ -21,6 +21,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::client::Failure;
+use crate::files::make_folder;
 use crate::problem::Problem;
 use crate::surroundings::socket_in;
 use crate::worker::adopt::lock_of;
@@ -87,8 +88,9 @@ pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<
     // What would keep the worker from starting is told before anything is started.
     read(&folder, &found(session)?)?;
     let logs = folder.join("log");
-    make_folder(&folder)?;
-    make_folder(&logs)?;
+    for folder in [&folder, &logs] {
+        make_folder(folder).map_err(|error| broke(&error))?;
+    }
     let starting = only(&folder).await?;
     let listen = asked.get_one::<String>("listen");
     let line = match server(&socket(session, &folder)).await {
@@ -313,10 +315,4 @@ fn since(path: &Path, place: u64) -> (String, u64) {
 fn tail(log: &Path, begun: u64) -> String {
     let length = fs::metadata(log).map_or(0, |about| about.len());
     since(log, begun.max(length.saturating_sub(TAIL_BYTES))).0
-}
-
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| broke(&error))
 }

@@ -26,13 +26,15 @@ pub(super) async fn show(session: &mut Session<'_>) -> Result<u8, Failure> {
         session.say(&text);
         return Ok(0);
     }
-    let text = summary(&tasks);
+    // What cannot be counted is no reason to show nothing.
+    let stats = ask(session, "stats", "show").await.unwrap_or_default();
+    let text = summary(&tasks, &stats);
     session.say(&text);
     Ok(0)
 }
 
 async fn ask(session: &Session<'_>, noun: &str, verb: &str) -> Result<Value, Failure> {
-    let entry = operations::find(noun, verb).expect("the table lists tasks");
+    let entry = operations::find(noun, verb).expect("the table has it");
     let mut arguments = Map::new();
     let project = session.globals.project.as_ref().or(session.around.project.as_ref());
     if let Some(project) = project {
@@ -61,7 +63,7 @@ fn started(session: &mut Session<'_>, failure: &Failure) {
 }
 
 /// The tasks under two headings, and what to do about them.
-pub(super) fn summary(tasks: &Value) -> String {
+pub(super) fn summary(tasks: &Value, stats: &Value) -> String {
     let items = tasks["items"].as_array().map_or(&[][..], Vec::as_slice);
     let needs: Vec<_> = items.iter().filter(|task| waits_for_person(task)).collect();
     let held = |task: &&Value| task["run"]["attempt"].is_string() && !waits_for_person(task);
@@ -70,6 +72,7 @@ pub(super) fn summary(tasks: &Value) -> String {
     let more = if tasks["next"].is_string() { " or more" } else { "" };
     let mut text =
         format!("{} need you · {} at work · {others} other{more}\n", needs.len(), working.len());
+    text.push_str(&exhausted(&stats["exhausted"]));
     heading("NEEDS YOU", &needs, &mut text);
     heading("AT WORK", &working, &mut text);
     let next = match (needs.first(), items.is_empty()) {
@@ -79,6 +82,17 @@ pub(super) fn summary(tasks: &Value) -> String {
     };
     text.push_str(&format!("\nnext: {next}\n"));
     text
+}
+
+/// That queued work waits for accounts alone, if it does.
+fn exhausted(told: &Value) -> String {
+    let Some(accounts) = told["accounts"].as_array() else { return String::new() };
+    let names: Vec<_> = accounts.iter().filter_map(Value::as_str).map(line).collect();
+    let until = match told["until"].as_str() {
+        Some(until) => format!("the first opens at {}", line(until)),
+        None => "none opens by itself".to_owned(),
+    };
+    format!("queued work waits: every account is exhausted ({}); {until}\n", names.join(", "))
 }
 
 fn waits_for_person(task: &Value) -> bool {

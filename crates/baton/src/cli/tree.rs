@@ -11,7 +11,7 @@ use crate::operations;
 use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
-use super::{background, setup, upkeep, wait, work};
+use super::{background, open, receipts, setup, upkeep, wait, work};
 
 /// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
 const VERBS_SHOWN_MAX: usize = 7;
@@ -57,7 +57,9 @@ pub(super) fn tree() -> Command {
             None => root.subcommand(command),
         };
     }
-    let root = root.subcommand(wait::command()).subcommand(work::command());
+    let root = root.mut_subcommand("receipt", |receipt| receipt.subcommands(receipts::commands()));
+    let root = root.subcommand(open::command()).subcommand(wait::command());
+    let root = root.subcommand(work::command());
     let root = background::commands().into_iter().fold(root, Command::subcommand);
     let root = setup::commands().into_iter().fold(root, Command::subcommand);
     upkeep::commands().into_iter().fold(root, Command::subcommand)

@@ -19,7 +19,7 @@ use crate::scripted::{self, COMMAND};
 use crate::tokens::secret_file;
 use crate::{bench, demo, home, mcp, operations};
 
-use super::{Output, Session, completions, doctor, render, setup, worktrees};
+use super::{Output, Session, completions, contracts, doctor, render, setup, worktrees};
 
 mod blobs;
 mod elsewhere;
@@ -61,6 +61,7 @@ pub(super) fn commands() -> Vec<Command> {
                     .arg(data()),
             ),
         worktrees::command(data),
+        contracts::command(),
         completions::command(),
         completions::words_command(),
         Command::new("demo")
@@ -146,6 +147,13 @@ fn bench_command() -> Command {
         .arg(numbers("callers", "1,4,16,64", "How many callers at once"))
         .arg(numbers("cycles", "40000", "Claim-and-complete cycles per measurement"))
         .arg(numbers("finished", "10000,100000", "Finished tasks to measure beside"))
+        .arg(
+            Arg::new("agents")
+                .long("agents")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=256))
+                .help("Instead, what so many idle agents cost worker and shims, per agent"),
+        )
         .arg(Arg::new("probe").long("probe").hide(true).value_parser(value_parser!(PathBuf)))
         .arg(Arg::new("empty-post").long("empty-post").hide(true).action(ArgAction::SetTrue))
 }
@@ -176,6 +184,7 @@ pub(super) async fn dispatch(
             None => Ok(super::USAGE),
         },
         "worktree" => worktrees::run(session, asked).await,
+        "contract" => contracts::run(session, asked).await,
         "completions" => Ok(completions::print(session, asked)),
         "complete-words" => completions::words(session, asked).await,
         "demo" => {
@@ -213,6 +222,9 @@ async fn measure(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Fa
     let out = &mut session.streams.out;
     if asked.get_flag("empty-post") {
         return bench::serve_nothing(out).await.map(|()| 0).map_err(|error| broke(&error));
+    }
+    if let Some(count) = asked.get_one::<u64>("agents") {
+        return bench::run_agents(*count, out).await.map(|()| 0).map_err(|error| broke(&error));
     }
     let on_postgres = asked.get_one::<String>("store").is_some_and(|store| store == "postgres");
     let done = match (asked.get_one::<PathBuf>("probe"), &session.around.database_url) {

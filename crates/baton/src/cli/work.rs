@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::chance::SystemChance;
-use crate::client::{Address, Failure, Trust};
+use crate::client::{Address, Failure, KeyFrom, Trust};
 use crate::problem::Problem;
 use crate::worker::prepare::Premises;
 use crate::worker::settings::{self, Found, Settings};
@@ -63,12 +63,13 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
         premises: Premises {
             data: folder,
             address: absolute(address)?,
+            trust: session.globals.ca_file.clone().map_or(Trust::Machine, Trust::File),
+            secrets: secrets(session, &key)?,
+            key,
             settings,
             found,
             chance: Arc::new(SystemChance),
         },
-        trust: session.globals.ca_file.clone().map_or(Trust::Machine, Trust::File),
-        key,
         once: asked.get_flag("once"),
     };
     let orders = orders().map_err(|error| broke(&error))?;
@@ -93,6 +94,14 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
             let why =
                 "the disk takes no reports: they are held, and nothing more is begun until it does";
             drop(writeln!(session.streams.err, "baton: {why}; next: make room in the data folder"));
+        }
+        Sign::Short(Some(short)) => {
+            tracing::warn!(%short, "no more work is taken");
+            drop(writeln!(session.streams.err, "baton: takes no more work: {short}"));
+        }
+        Sign::Short(None) => {
+            tracing::info!("work is taken again");
+            drop(writeln!(session.streams.err, "baton: takes work again"));
         }
     };
     match worker::run(wish, orders, tell).await {
@@ -146,6 +155,18 @@ pub(super) fn folder(session: &Session<'_>) -> Result<PathBuf, Failure> {
         Failure::from(Problem::new("malformed", detail).next("export BATON_HOME=~/.baton"))
     })?;
     std::path::absolute(folder).map_err(|error| broke(&error))
+}
+
+/// What opens Baton and need not lie in the data folder: agents must not see it, wherever it is.
+fn secrets(session: &Session<'_>, key: &KeyFrom) -> Result<Vec<PathBuf>, Failure> {
+    let own = match key {
+        KeyFrom::File(path) => Some(path),
+        KeyFrom::Text(_) | KeyFrom::Nowhere => None,
+    };
+    let around = [&session.around.key_file, &session.around.pepper_file].into_iter().flatten();
+    let named = own.into_iter().chain(around);
+    let whole = |path: &PathBuf| std::path::absolute(path).map_err(|error| broke(&error));
+    named.map(whole).collect()
 }
 
 /// What this machine has.

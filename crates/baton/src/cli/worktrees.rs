@@ -25,7 +25,7 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
         Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue).help(help)
     };
     Command::new("worktree")
-        .about("The folders that agents work in on this machine: list, restore, prune")
+        .about("The folders that agents work in on this machine: list, restore, prune, release")
         .arg_required_else_help(true)
         .subcommand_required(true)
         .disable_help_subcommand(true)
@@ -47,6 +47,24 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
                 )
                 .arg(
                     named("attempt", "NUMBER", "The last snapshot of this attempt instead")
+                        .value_parser(value_parser!(u32)),
+                )
+                .arg(tenant())
+                .arg(yes("Do it"))
+                .arg(deployment())
+                .arg(data()),
+        )
+        .subcommand(
+            Command::new("release")
+                .about("Lift a quarantine: you have looked, and nobody works in the folder any more")
+                .after_help(
+                    "A folder is quarantined if the death of its agent is not proved, or if a snapshot cannot \
+                     hold everything in it; baton worktree list says why. Once lifted, the next attempt may go on \
+                     there, or it can be pruned. Without --yes it only says what it would do.",
+                )
+                .arg(task.clone().required(true))
+                .arg(
+                    named("generation", "NUMBER", "Only that folder of the task")
                         .value_parser(value_parser!(u32)),
                 )
                 .arg(tenant())
@@ -93,6 +111,7 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
 enum Job {
     List,
     Restore { tenant: TenantId, task: TaskId, attempt: Option<u32>, to: PathBuf, yes: bool },
+    Release { tenant: TenantId, task: TaskId, generation: Option<u32>, yes: bool },
     Prune { tenant: TenantId, task: Option<TaskId>, yes: bool },
 }
 
@@ -108,9 +127,14 @@ impl Job {
         if verb == "prune" {
             return Ok(Self::Prune { tenant, task, yes });
         }
+        let task = task.expect("clap requires it");
+        if verb == "release" {
+            let generation = asked.get_one::<u32>("generation").copied();
+            return Ok(Self::Release { tenant, task, generation, yes });
+        }
         Ok(Self::Restore {
             tenant,
-            task: task.expect("clap requires it"),
+            task,
             attempt: asked.get_one::<u32>("attempt").copied(),
             to: asked.get_one::<PathBuf>("to").expect("clap requires it").clone(),
             yes,
@@ -122,6 +146,9 @@ impl Job {
             Self::List => list(houses),
             Self::Restore { tenant, task, attempt, to, yes } => {
                 restore(houses, &tenant, task, attempt, &to, yes)
+            }
+            Self::Release { tenant, task, generation, yes } => {
+                release(houses, (&tenant, task), generation, yes)
             }
             Self::Prune { tenant, task, yes } => prune(houses, &tenant, task, yes),
         }
@@ -140,7 +167,7 @@ fn parsed<T>(
     })
 }
 
-fn refused(error: Error) -> Failure {
+pub(super) fn refused(error: Error) -> Failure {
     let code = match error {
         Error::NoWorktree(_) | Error::NoSnapshot(_) | Error::NoCommit(_) => "not_found",
         Error::Exists(_) => "name_taken",
@@ -235,7 +262,7 @@ fn restore(
     let mut found = vec![];
     for house in houses {
         match house.last_snapshot(tenant, task, attempt) {
-            Ok((_, name, commit)) => found.push((house, name, commit)),
+            Ok(last) => found.push((house, last.name, last.commit)),
             Err(Error::NoSnapshot(_)) => {}
             Err(error) => return Err(refused(error)),
         }
@@ -265,6 +292,38 @@ fn restore(
     }
     let body = json!({ "ref": name, "commit": commit.as_str(), "to": place, "done": yes });
     Ok((body, text))
+}
+
+fn release(
+    houses: &[House],
+    (tenant, task): (&TenantId, TaskId),
+    generation: Option<u32>,
+    yes: bool,
+) -> Result<(Value, String), Failure> {
+    let (mut bodies, mut text) = (vec![], String::new());
+    for house in houses {
+        for one in house.release((tenant, task), generation, yes).map_err(refused)? {
+            let path = one.path.display().to_string();
+            text.push_str(&format!(
+                "{:<8} {:<3} was quarantined: {}\n{:<13}{path}\n",
+                task.to_string(),
+                one.key.generation,
+                one.why,
+                ""
+            ));
+            bodies.push(json!({
+                "deployment": house.deployment().as_str(), "tenant": tenant.as_str(),
+                "task": task.to_string(), "generation": one.key.generation, "path": path,
+                "why": one.why,
+            }));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("Nothing of that task is quarantined.\n");
+    } else if !yes {
+        text.push_str("Nothing was done: --yes does it, once you know that nobody works there.\n");
+    }
+    Ok((json!({ "worktrees": bodies, "done": yes }), text))
 }
 
 fn prune(

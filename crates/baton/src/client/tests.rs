@@ -119,7 +119,7 @@ pub(crate) fn problem(code: &str, status: u16, certainty: &str) -> Value {
     json!({ "code": code, "status": status, "title": "x", "detail": "y", "certainty": certainty })
 }
 
-fn client(path: &Path) -> Client {
+pub(crate) fn client(path: &Path) -> Client {
     Client {
         address: Address::Socket(path.into()),
         trust: Trust::Machine,

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::call::{self, Call, Envelope, Patience};
 use crate::chance::Chance;
-use crate::client::{Asked, Client};
+use crate::client::{Asked, Client, Failure};
+use crate::handing;
 use crate::identity::{Caller, Denied, Identity};
 use crate::operation::{Audience, Declaration, Entry};
 use crate::problem::Problem;
@@ -241,14 +242,25 @@ impl Outside {
         if_match: Option<u64>,
     ) -> Result<Value, Refused> {
         let client = self.client();
-        let refused = |failure: crate::client::Failure| Refused(failure.body);
+        let refused = |failure: Failure| Refused(failure.body);
+        let open = handing::is_open(&entry.about, &arguments).then(|| arguments.clone());
         let mut asked = Asked::new(&entry.about, arguments).map_err(refused)?;
         asked.if_match = if_match;
         if entry.about.changes() {
             let given = key.map(|key| key.as_str().to_owned());
             asked.request_key = Some(given.unwrap_or_else(|| client.mint_key()));
         }
-        let mut body = client.ask(&asked).await.map_err(refused)?;
+        let mut body = match (client.ask(&asked).await, open, std::env::current_dir()) {
+            // The files that it misses may be here.
+            (Err(failure), Some(mut arguments), Ok(here)) if failure.code() == "incomplete" => {
+                let artifacts = handing::hand_in(&client, failure, here).await.map_err(refused)?;
+                arguments.insert("artifacts".to_owned(), artifacts);
+                let again = Asked::new(&entry.about, arguments).map_err(refused)?;
+                asked.body = again.body;
+                client.ask(&asked).await.map_err(refused)?
+            }
+            (answer, ..) => answer.map_err(refused)?,
+        };
         if let Some(body) = body.as_object_mut() {
             let told = |name: &String| entry.answer.field(name).is_some();
             body.retain(|name, _| told(name) || name == "as_of" || name == "at");

@@ -9,7 +9,7 @@ use baton_store::{Committed, Told};
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
-use crate::shape::{PageSize, PoolRef, When, record};
+use crate::shape::{Money, PageSize, PoolRef, Violation, When, record};
 use crate::views::PoolView;
 
 /// The most pages of pools that are looked at: more than a tenant may have.
@@ -34,10 +34,12 @@ record! {
 
     /// A limit.
     pub struct Set {
-        /// What it limits: `stage P S`, `holder H`, `key P K`, `account A` or `budget T-1`.
+        /// What it limits: `stage P S`, `holder H`, `key P K`, `account A`, `budget T-1`, `budget project P`, `budget day P` or `budget day`.
         pool: PoolRef,
-        /// How much may be taken at once; without it the limit is lifted.
+        /// How much may be taken at once, of budgets in millionths; without it the limit is lifted.
         limit: Option<u64>,
+        /// The limit of a budget as money, instead: `12.50`. A day is one in UTC.
+        money: Option<Money>,
     }
 }
 
@@ -76,14 +78,26 @@ impl Operation for Set {
 
     async fn perform(self, call: &Call) -> Result<Answered<PoolView>, Problem> {
         let pool = self.pool.0;
-        let limit = RecordCommand::LimitPool { pool: pool.clone(), limit: self.limit };
+        let wrong = |rule: &str| {
+            Problem::invalid(vec![Violation { field: "money".into(), rule: rule.into() }])
+        };
+        let limit = match (self.limit, self.money) {
+            (limit, None) => limit,
+            (None, Some(money)) if pool.is_money() => Some(money.0),
+            (None, Some(_)) => return Err(wrong("is for budgets: give `limit` instead")),
+            (Some(_), Some(_)) => return Err(wrong("must not be given beside `limit`")),
+        };
+        let limit = RecordCommand::LimitPool { pool: pool.clone(), limit };
         let committed = call.on_record(limit, None).await?;
         changed(call, &committed, &pool).await
     }
 }
 
 /// Every pool that somebody set.
-pub(super) async fn all(call: &Call) -> Result<Told<Pools>, Problem> {
+///
+/// # Errors
+/// If they cannot be read.
+pub async fn all(call: &Call) -> Result<Told<Pools>, Problem> {
     let mut told = Told { what: Pools::new(), as_of: 0 };
     let mut after = None;
     for _ in 0..PAGES_MAX {

@@ -1,7 +1,7 @@
 //! Receipts: what was found of the lines of a contract.
 
 use baton_domain::event::Event;
-use baton_domain::ids::{LineId, TaskId};
+use baton_domain::ids::{Digest, Label, LineId, TaskId};
 use baton_store::Entry;
 use baton_store::read::{About, Happened, PAGE_MAX};
 
@@ -9,6 +9,7 @@ use super::history::PAGES_MAX;
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
+use crate::receipts::Signer;
 use crate::shape::{PageSize, record};
 use crate::views::ReceiptView;
 
@@ -31,6 +32,23 @@ record! {
         items: Vec<ReceiptView>,
         /// Name it as `after` to go on; absent at the end.
         next: Option<u64>,
+    }
+
+    /// By which keys receipts are checked.
+    pub struct Keys {}
+
+    /// The keys that receipts of this server are signed with.
+    pub struct ReceiptKeys {
+        /// The public halves.
+        items: Vec<ReceiptKey>,
+    }
+
+    /// A key that receipts are signed with.
+    pub struct ReceiptKey {
+        /// A short name.
+        id: Label,
+        /// The public half, as `receipt verify --key` takes it.
+        key: Digest,
     }
 
     /// Which receipt.
@@ -88,6 +106,25 @@ impl Operation for Show {
         let entry = call.engine().receipt(tenant, self.task, &self.line).await?;
         let last = entry.and_then(|entry| of_entry(self.task, &entry, Some(&self.line)).pop());
         last.map_or_else(|| Err(Problem::not_found()), |last| Ok(Answered::read(last, as_of)))
+    }
+}
+
+impl Operation for Keys {
+    const ABOUT: Declaration = Declaration::look(
+        ("receipt", "keys"),
+        "/v1/receipt-keys",
+        &["id", "key"],
+        "List the public keys that receipts are checked by",
+    );
+
+    type Answer = ReceiptKeys;
+
+    async fn perform(self, call: &Call) -> Result<Answered<ReceiptKeys>, Problem> {
+        let public = Signer::new(&call.engine().keyring().proving()).public();
+        let key = Digest::new(&public.digits()).expect("a key is 64 hex digits");
+        let id = Label::new(&public.id()).expect("hex digits are a name");
+        let items = vec![ReceiptKey { id, key }];
+        Ok(Answered::read(ReceiptKeys { items }, call.as_of().await?))
     }
 }
 

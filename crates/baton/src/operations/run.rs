@@ -10,7 +10,9 @@ mod question;
 mod read;
 mod report;
 mod start;
+mod submitted;
 mod wait;
+mod waive;
 pub(super) mod words;
 
 pub use block::{Block, Release, Unblock};
@@ -24,9 +26,10 @@ pub use read::{List, Show};
 pub use report::{Begin, Checkpoint, Heartbeat, Progress};
 pub use start::Start;
 pub use wait::Wait;
+pub use waive::Waive;
 
 /// What begins the names in the `git` of a checkpoint that workers keep for themselves.
-const WORKERS_OWN: &str = "baton-";
+pub const WORKERS_OWN: &str = "baton-";
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! Figures: how many tasks there are, and how Baton is.
 
+use baton_domain::explain::exhausted;
 use baton_domain::ids::ProjectId;
 use baton_domain::view::Need;
+use baton_store::read::RunWord;
 
 use crate::call::Call;
 use crate::identity;
@@ -10,7 +12,7 @@ use crate::problem::Problem;
 use crate::shape::record;
 use crate::views::{HealthView, StatsView};
 
-use super::project;
+use super::{pool, project};
 
 record! {
     /// Whose figures.
@@ -28,7 +30,7 @@ impl Operation for Stats {
     const ABOUT: Declaration = Declaration::look(
         ("stats", "show"),
         "/v1/stats",
-        &["columns", "inbox", "claims_waiting"],
+        &["columns", "inbox", "claims_waiting", "exhausted"],
         "Count tasks by stage and badge",
     );
 
@@ -41,7 +43,13 @@ impl Operation for Stats {
         let tenant = &call.caller().tenant;
         let told = call.engine().stats(tenant, self.project).await?;
         let waiting = call.engine().waiters().len_of(tenant);
-        Ok(Answered::read(StatsView::of(&told.what, waiting), call.cursor(told.as_of)))
+        let mut found = None;
+        if told.what.runs.contains_key(&RunWord::Queued) {
+            let staff = call.engine().waiters().staff(tenant);
+            found = exhausted(&staff, &pool::all(call).await?.what, call.engine().now());
+        }
+        let view = StatsView::of(&told.what, waiting, found);
+        Ok(Answered::read(view, call.cursor(told.as_of)))
     }
 }
 

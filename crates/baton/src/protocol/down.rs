@@ -14,6 +14,7 @@ use super::frame::frames;
 use super::parts::{
     About, Caps, Conversation, Deadlines, Packet, Renewal, Secret, Standing, Turn, Verdict,
 };
+use super::work::Work;
 use super::{SLOTS_MAX, VARIABLES_MAX};
 use crate::shape::{When, record};
 
@@ -88,6 +89,8 @@ frames! {
             account: Option<Account>,
             /// The conversation of the attempt before, if there is one to go on with.
             session: Option<Conversation>,
+            /// The work of the attempts before, if the server has it: what the attempt begins from.
+            work: Option<Work>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
@@ -146,6 +149,12 @@ frames! {
             attempt: AttemptId,
             /// How.
             how: Standing,
+        }
+
+        /// The agent left a checkpoint: its work is to be kept now.
+        Checkpointed = "checkpointed" {
+            /// Which attempt.
+            attempt: AttemptId,
         }
 
         /// No more runs are handed out here. Whatever runs goes on.

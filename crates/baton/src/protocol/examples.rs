@@ -12,10 +12,10 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Conversation, Credit, Deadlines,
-    Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Packet,
-    Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing,
-    Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome,
+    About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
+    Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
+    Lost, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret,
+    Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -112,6 +112,7 @@ fn meeting() -> Vec<Up> {
             summary: Some(said("Half of it")),
             git,
             session: Some(conversation()),
+            work: Some(work()),
         }
         .into(),
     ]
@@ -125,6 +126,17 @@ fn conversation() -> Conversation {
         output_tokens: 4_120,
         cached_tokens: 71_004,
         cost_micros: 1_250_000,
+    }
+}
+
+fn work() -> Work {
+    Work {
+        attempt: 3,
+        number: 12,
+        snapshot: said("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7"),
+        base: said("4f0c9a1be25d7730a8c61f94d3b2e07a5c18f6d9"),
+        bundles: vec![digest()],
+        base_bundles: vec![digest()],
     }
 }
 
@@ -178,6 +190,7 @@ pub fn downs() -> Vec<Down> {
         Answer { attempt, id: said("q-1"), text: said("The second one") }.into(),
         Cancel { attempt, why: Verdict::Cancelled }.into(),
         Stands { attempt, how: Standing::Waiting }.into(),
+        Checkpointed { attempt }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
             code: said("not_yet"),
@@ -208,6 +221,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         caps: Some(Caps::of(&Policy::default())),
         account: Some(named("provider/main")),
         session: Some(conversation()),
+        work: Some(work()),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

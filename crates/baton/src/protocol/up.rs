@@ -10,6 +10,7 @@ use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
 use super::parts::{Alive, Conversation, Phase};
+use super::work::Work;
 use super::{ACCOUNTS_MAX, SLOTS_MAX};
 use crate::shape::When;
 
@@ -146,6 +147,8 @@ frames! {
             git: BTreeMap<Label, Line>,
             /// The conversation of its agent, if the next attempt can go on with it.
             session: Option<Conversation>,
+            /// What holds the work, once the server has all of it as blobs.
+            work: Option<Work>,
         }
 
         /// The agent's process ended by itself. Its tree may still have to be stopped.

@@ -4,28 +4,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
-use baton_domain::ids::{Account, Label, RunId};
+use baton_domain::history::{CheckpointRecord, Past};
+use baton_domain::ids::{Account, Label, RunId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
+use baton_domain::pool::PoolName;
 use baton_domain::run::{Mode, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
-use baton_store::{Error, TaskRow};
+use baton_store::{Error, PastId, TaskRow};
 use tokio::time::sleep;
 
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operations::{find_project, packet};
+use crate::operations::{all_pools, find_project, packet};
+use crate::points::{self, Point};
 use crate::problem::Problem;
-use crate::protocol::{Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
+use crate::protocol::{
+    Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, Work, write,
+};
 use crate::views::HandoffView;
 
-use super::post::{Mine, Post};
+use super::post::{Mine, Post, ToldSoFar};
 
 /// How long one wait for work lasts: then the worker's accounts are looked at again.
 const WAIT: Duration = Duration::from_secs(60);
 /// The same while all of them are shut.
 const WAIT_SHUT: Duration = Duration::from_secs(2);
+/// Runs of a task that are looked at for its last work: a pass through a few stages, over and over.
+const RUNS_BACK_MAX: usize = 32;
 /// How long to wait after a claim that the store could not carry out.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 
@@ -81,8 +88,21 @@ impl Post {
             }
             wait = WAIT_SHUT;
         }
-        let claimed = engine.claim_until(self.wish(first), self.until(wait)).await;
-        claimed.map(|claimed| (claimed, first.cloned()))
+        let first = if wait == WAIT_SHUT { self.soonest().await } else { first.cloned() };
+        let claimed = engine.claim_until(self.wish(first.as_ref()), self.until(wait)).await;
+        claimed.map(|claimed| (claimed, first))
+    }
+
+    /// The account that opens first, of those that are all shut: whoever asks why nothing moves is told of it.
+    async fn soonest(&self) -> Option<Account> {
+        let call = self.relay.call(&self.caller, &self.actor);
+        let told = all_pools(&call).await.map(|told| told.what).unwrap_or_default();
+        let opens = |account: &&Account| {
+            let pool = told.get(&PoolName::Account((*account).clone()));
+            let until = pool.and_then(|pool| pool.shut.as_ref()?.until);
+            until.map_or(i64::MAX, |until| until.0)
+        };
+        self.accounts.iter().min_by_key(opens).cloned()
     }
 
     async fn until(&self, longest: Duration) {
@@ -115,6 +135,7 @@ impl Post {
 
     /// Hands a run over, or gives it back.
     async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
+        points::pass(Point::RunClaimed);
         let attempt = claimed.attempt;
         let dispatch = match self.dispatch(claimed, account).await {
             Ok(dispatch) => dispatch,
@@ -125,7 +146,9 @@ impl Post {
         };
         let keyring = self.relay.engine().keyring();
         let pass = keyring.verify(dispatch.token.reveal(), &self.caller.tenant).ok();
-        self.remember(attempt, Mine { pass, ..Mine::default() });
+        let checkpoints = Some(claimed.flow.checkpoints);
+        let told = ToldSoFar { checkpoints, ..ToldSoFar::default() };
+        self.remember(attempt, Mine { pass, told, ..Mine::default() });
         if !self.note_unheard(claimed) {
             return self.give_back(attempt).await;
         }
@@ -133,8 +156,9 @@ impl Post {
         // having heard of this attempt, or its lease ends.
         if self.mouth.hands.send(dispatch.into()).await.is_err() {
             self.heard_of(attempt);
-            self.give_back(attempt).await;
+            return self.give_back(attempt).await;
         }
+        points::pass(Point::RunHanded);
     }
 
     /// Notes that a run is on its way; false if nobody is there to get it.
@@ -194,6 +218,7 @@ impl Post {
             caps: Some(Caps::of(&flow.policy)),
             account,
             session: conversation(&call, run, id).await?,
+            work: work(&call, flow.checkpoints, id).await?,
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),
@@ -215,6 +240,43 @@ async fn conversation(call: &Call, run: &Run, id: RunId) -> Result<Option<Conver
         one.note.git.get(name)
     });
     Ok(kept.and_then(|line| Conversation::read(line.as_str())))
+}
+
+/// The newest work on the task that the server has, of this run or of one before it.
+async fn work(call: &Call, checkpoints: u32, id: RunId) -> Result<Option<Work>, Problem> {
+    if checkpoints == 0 {
+        return Ok(None);
+    }
+    for number in (1..=id.number).rev().take(RUNS_BACK_MAX) {
+        let run = call.run(RunId { number, ..id }).await?;
+        // What came late may be older than what came before it.
+        let newest = run.checkpoints.iter().filter_map(work_of).max_by_key(Work::age);
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        if run.checkpoints_dropped > 0 {
+            let shown = run.checkpoints.first().map_or(checkpoints + 1, |first| first.number);
+            return long_ago(call, id.task, shown).await;
+        }
+    }
+    Ok(None)
+}
+
+/// The same among all checkpoints before this one: an agent may leave many, and change nothing.
+async fn long_ago(call: &Call, task: TaskId, before: u32) -> Result<Option<Work>, Problem> {
+    for number in (1..before).rev() {
+        if let Past::Checkpoint(one) = call.past(task, PastId::Checkpoint(number)).await?
+            && let Some(work) = work_of(&one)
+        {
+            return Ok(Some(work));
+        }
+    }
+    Ok(None)
+}
+
+fn work_of(one: &CheckpointRecord) -> Option<Work> {
+    let kept = one.note.git.iter().find(|(name, _)| name.as_str() == Work::KEPT_AS);
+    kept.and_then(|(_, line)| Work::read(line.as_str()))
 }
 
 /// The same within the bounds of a message: the text says everything that the sections say.

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::identity::Caller;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     Alive, Fenced, Hello, Renewal, Renewed, Resume, SLOTS_MAX, VERSION, Welcome,
@@ -54,7 +55,8 @@ impl Relay {
             machine: hello.machine,
         };
         let (number, gone, unheard) = self.take_place(&place, hello.process)?;
-        let origin = Text::new("origin", "worker").expect("a plain word is a text");
+        let origin = Text::new("origin", format!("worker {}", place.machine));
+        let origin = origin.expect("the name of a machine leaves room for a word");
         let actor =
             Actor { principal: caller.principal.clone(), kind: caller.kind, origin, trace: None };
         let present = Present(Arc::new(Post {
@@ -73,8 +75,10 @@ impl Relay {
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));
+        let lost: BTreeSet<_> = lost.chain(post.strays(&alive).await?).collect();
         for attempt in lost {
             post.give_back(attempt).await;
         }
@@ -91,6 +95,7 @@ impl Relay {
         };
         post.say(welcome).map_err(|_| too_slow())?;
         tracing::info!(worker = %post.place.machine, tenant = %post.place.tenant, "a worker came");
+        points::pass(Point::WorkerWelcomed);
         tokio::spawn(Arc::clone(post).claim_for());
         Ok(present)
     }
@@ -216,6 +221,9 @@ impl Post {
                 Err(error) => return Err(error.into()),
             };
             renewed.insert(attempt, answer);
+        }
+        if !renewed.is_empty() {
+            points::pass(Point::LeasesRenewed);
         }
         Ok(renewed)
     }

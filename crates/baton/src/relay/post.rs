@@ -70,6 +70,8 @@ pub(super) struct ToldSoFar {
     pub(super) stands: Option<Standing>,
     /// The answer that was given at this version of its task.
     pub(super) answer: Option<u64>,
+    /// How many checkpoints its task had when that was last looked at.
+    pub(super) checkpoints: Option<u32>,
 }
 
 /// Too much waits to be written.

@@ -15,9 +15,12 @@ use baton_domain::text::{Line, Message, Summary, Text};
 use baton_domain::time::Millis;
 use baton_store::{Aim, Committed, Error, PastId};
 
+use crate::operations::WORKERS_OWN;
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
     About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
+    Work,
 };
 
 use super::hello::lost;
@@ -67,9 +70,14 @@ impl Post {
         }
         // So that an answer which is given at once finds who waits for it.
         let asked = self.note_question(&up, attempt);
+        points::pass(Point::ReportHeard);
         match self.submit(attempt, commands).await {
             Ok(committed) => {
+                points::pass(Point::ReportCommitted);
                 self.ack(attempt, seq)?;
+                if let (Up::Checkpoint(_), Some(flow)) = (&up, &committed.task) {
+                    self.knows_checkpoints(flow, attempt);
+                }
                 match committed.task {
                     Some(flow) if holds(&flow, attempt) => self.tell(&flow).await,
                     Some(_) | None => {
@@ -162,7 +170,7 @@ impl Post {
             Up::Checkpoint(frame) => {
                 let usual = || Summary::new("summary", "Snapshot").expect("a word is a text");
                 let summary = frame.summary.clone().unwrap_or_else(usual);
-                let git = with_session(frame);
+                let git = with_own(frame);
                 let note = Note { summary, cursor: None, evidence: vec![], git };
                 if self.is_kept(frame.attempt, &note).await.map_err(Refused::Store)? {
                     return Ok(None);
@@ -303,14 +311,22 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
 }
 
-/// What is kept of the work tree, with the conversation to go on with: the next attempt is handed it, wherever it is.
-fn with_session(frame: &Checkpoint) -> BTreeMap<Label, Line> {
+/// What is kept of the work tree, with the conversation to go on with and the blobs that hold the work: the next
+/// attempt is handed them, wherever it is.
+fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
     let mut git = frame.git.clone();
-    let line = frame.session.as_ref().map_or_else(|| "none".to_owned(), Conversation::line);
-    if let (Ok(name), Ok(line)) = (Conversation::KEPT_AS.parse(), Line::new("session", line))
-        && git.len() < EVIDENCE_MAX
-    {
-        git.insert(name, line);
+    // Names that workers keep for themselves are told by fields of their own, and by nothing else.
+    git.retain(|name, _| !name.as_str().starts_with(WORKERS_OWN));
+    let session = frame.session.as_ref().map_or_else(|| "none".to_owned(), Conversation::line);
+    // Nobody kept the work of another attempt.
+    let attempt = frame.attempt.number;
+    let work = frame.work.clone().map(|work| (Work::KEPT_AS, Work { attempt, ..work }.line()));
+    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work) {
+        if let (Ok(name), Ok(line)) = (name.parse(), Line::new("git", line))
+            && git.len() < EVIDENCE_MAX
+        {
+            git.insert(name, line);
+        }
     }
     git
 }

@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use crate::changes::Listener;
 use crate::problem::Problem;
-use crate::protocol::{Answer, Cancel, Fenced, Standing, Stands};
+use crate::protocol::{Answer, Cancel, Checkpointed, Fenced, Standing, Stands};
 
 use super::hello::lost;
-use super::post::{Post, holds, standing, stopping};
+use super::post::{Post, ToldSoFar, holds, standing, stopping};
 use super::too_slow;
 
 /// At least so long between two looks, so that a busy tenant is not read once per commit and worker.
@@ -119,6 +119,7 @@ impl Post {
                     self.say(Cancel { attempt, why }).map_err(|_| too_slow())?;
                 }
             } else {
+                self.tell_checkpoint(flow, attempt)?;
                 self.tell_standing(flow, attempt)?;
                 self.tell_answer(flow, attempt).await?;
             }
@@ -127,12 +128,21 @@ impl Post {
     }
 
     /// Whether something is told now, given what marks it as told and answers whether it was before.
-    fn tells(
-        &self,
-        attempt: AttemptId,
-        mark: impl FnOnce(&mut super::post::ToldSoFar) -> bool,
-    ) -> bool {
+    fn tells(&self, attempt: AttemptId, mark: impl FnOnce(&mut ToldSoFar) -> bool) -> bool {
         self.lock().get_mut(&attempt).is_some_and(|mine| !mark(&mut mine.told))
+    }
+
+    /// That the agent left a checkpoint, whose work is worth keeping.
+    fn tell_checkpoint(&self, flow: &Flow, attempt: AttemptId) -> Result<(), Problem> {
+        if self.tells(attempt, |told| known(told, flow)) {
+            self.say(Checkpointed { attempt }).map_err(|_| too_slow())?;
+        }
+        Ok(())
+    }
+
+    /// The worker itself made the last checkpoint.
+    pub(super) fn knows_checkpoints(&self, flow: &Flow, attempt: AttemptId) {
+        self.tells(attempt, |told| known(told, flow));
     }
 
     /// How the run stands, when that changed: an agent that waits for a person is not hung.
@@ -164,6 +174,11 @@ impl Post {
         let Some(text) = text else { return Ok(()) };
         self.say(Answer { attempt, id, text }).map_err(|_| too_slow())
     }
+}
+
+/// Whether nothing was added to the checkpoints of a task since they were last looked at.
+fn known(told: &mut ToldSoFar, flow: &Flow) -> bool {
+    told.checkpoints.replace(flow.checkpoints).is_none_or(|before| before >= flow.checkpoints)
 }
 
 /// Why a look ended early.

@@ -146,6 +146,7 @@ impl Server {
                 match taker {
                     Taker::Reader(reader) => reader.serve(socket).await,
                     Taker::Worker(visit) => visit.serve(socket, read).await,
+                    Taker::Watcher(watcher) => watcher.serve(socket).await,
                 }
                 drop(slot);
             });

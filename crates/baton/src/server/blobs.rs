@@ -196,7 +196,10 @@ impl Depot {
         let mut under_way = lock(&self.under_way);
         let own = under_way.get(tenant).copied().unwrap_or(0);
         let all: usize = under_way.values().sum();
-        if own >= limits.blobs_per_tenant_max || all >= limits.blobs_max {
+        // The last places are for tenants that have none: however slowly others send, somebody new gets in.
+        let spare = if own > 0 { limits.blobs_spare } else { 0 };
+        let room = limits.blobs_max.saturating_sub(spare);
+        if own >= limits.blobs_per_tenant_max || all >= room {
             let detail = "as many blobs are on their way as may be at once";
             return Err(Problem::new("overloaded", detail));
         }

@@ -201,7 +201,7 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     provided.map_err(|why| Error::KeyFile(key_file.clone(), why))?;
     let path = wish.socket.clone().unwrap_or_else(|| socket_in(&wish.folder));
     let (unix, bound) = socket::bind(&path)?;
-    let hosts = Hosts::of(Some(address), &wish.hosts);
+    let hosts = Hosts::of(Some(address), &wish.hosts).at(url_of(wish, address));
     let server =
         Server::new(Arc::clone(&engine), Arc::clone(&identity), blobs, hosts, limits(wish));
     let (stop, stopped) = watch::channel(false);
@@ -321,16 +321,20 @@ async fn close(mut engine: Arc<Engine>, all: bool) -> ExitCode {
     ExitCode::from(CUT_SHORT)
 }
 
-/// Says that it is ready, and answers where.
-fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) -> String {
+/// Where it is found. Beyond this machine a certificate is for a name; what a proxy is called is
+/// not known here.
+fn url_of(wish: &Wish, address: SocketAddr) -> String {
     let scheme = if wish.tls.is_some() { "https" } else { "http" };
-    // Beyond this machine a certificate is for a name; what a proxy is called is not known here.
     let beyond = wish.tls.is_some() && !address.ip().is_loopback();
-    let named = wish.hosts.first().filter(|_| beyond);
-    let url = match named {
+    match wish.hosts.first().filter(|_| beyond) {
         Some(name) => format!("{scheme}://{name}"),
         None => format!("{scheme}://{address}"),
-    };
+    }
+}
+
+/// Says that it is ready, and answers where.
+fn say_ready(wish: &Wish, address: SocketAddr, socket: &Path, key_file: &Path) -> String {
+    let url = url_of(wish, address);
     if wish.json {
         let socket = json!(socket.display().to_string());
         let key_file = json!(key_file.display().to_string());

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use super::limits::Limits;
+use super::live::Watcher;
 use super::misread;
 use super::stream::Reader;
 use super::worker::Visit;
@@ -48,6 +49,8 @@ pub enum Taker {
     Reader(Box<Reader>),
     /// A worker.
     Worker(Box<Visit>),
+    /// Somebody who keeps a page open.
+    Watcher(Box<Watcher>),
 }
 
 /// A request that is being answered; when it is gone, the connection is idle again.

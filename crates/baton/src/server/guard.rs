@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use hyper::Method;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
@@ -14,7 +15,11 @@ use super::url;
 
 /// The names under which this server is asked for, exactly as they stand in `Host`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hosts(BTreeSet<String>);
+pub struct Hosts {
+    names: BTreeSet<String>,
+    /// Where a browser finds it.
+    url: String,
+}
 
 /// The ports that a URL need not name, without TLS and with it.
 const PLAIN_PORTS: [u16; 2] = [80, 443];
@@ -32,17 +37,37 @@ impl Hosts {
                 }
             }
         }
-        Self(names)
+        let url = address.map(|address| format!("http://{address}")).unwrap_or_default();
+        Self { names, url }
+    }
+
+    /// The same server, which a browser finds here.
+    #[must_use]
+    pub fn at(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
+    /// Where a browser finds it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether a browser comes by TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.url.starts_with("https://")
     }
 
     /// Those of a unix socket, where there is no name to be fooled by.
     #[must_use]
     pub fn of_socket() -> Self {
-        Self(BTreeSet::from(["localhost".to_owned()]))
+        let names = BTreeSet::from(["localhost".to_owned()]);
+        Self { names, url: String::new() }
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.names.contains(name)
     }
 
     fn is_origin(&self, origin: &str) -> bool {
@@ -60,7 +85,7 @@ pub fn pass(head: &Parts, hosts: &Hosts) -> Result<(), Problem> {
     }
     small(&head.headers)?;
     for_us(head, hosts)?;
-    from_nowhere_else(&head.headers, hosts)?;
+    from_nowhere_else(head, hosts)?;
     url::refuse_secrets(head.uri.path(), head.uri.query())
 }
 
@@ -91,13 +116,18 @@ fn for_us(head: &Parts, hosts: &Hosts) -> Result<(), Problem> {
     Err(Problem::new("wrong_place", detail).next("baton serve --host NAME"))
 }
 
-fn from_nowhere_else(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
+fn from_nowhere_else(head: &Parts, hosts: &Hosts) -> Result<(), Problem> {
+    let headers = &head.headers;
     let refused = |detail| Err(Problem::new("forbidden", detail));
     if once(headers, &header::ORIGIN)?.is_some_and(|origin| !hosts.is_origin(origin)) {
         return refused("requests of pages from elsewhere are not answered");
     }
     let site = once(headers, &HeaderName::from_static("sec-fetch-site"))?;
-    if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
+    // Somebody who follows a link from elsewhere looks, and does nothing: pages do not act.
+    let mode = once(headers, &HeaderName::from_static("sec-fetch-mode"))?;
+    let aim = once(headers, &HeaderName::from_static("sec-fetch-dest"))?;
+    let follows = (mode, aim) == (Some("navigate"), Some("document")) && head.method == Method::GET;
+    if !follows && site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
         return refused("requests of pages from elsewhere are not answered");
     }
     Ok(())

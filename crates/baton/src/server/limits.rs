@@ -67,6 +67,8 @@ pub struct Limits {
     /// At least so long between two looks of one stream, so that a busy store is not read once
     /// per commit and reader.
     pub gather: Duration,
+    /// The same for a page that is kept open: people read more slowly.
+    pub glance: Duration,
     /// How long a reader may leave what it was sent.
     pub slow: Duration,
     /// How long it then has to read that it must begin again.
@@ -89,6 +91,8 @@ pub struct Limits {
     pub blobs_max: usize,
     /// Those of them of one tenant.
     pub blobs_per_tenant_max: usize,
+    /// Those of all that only a tenant gets which has none.
+    pub blobs_spare: usize,
     /// Whether `/mcp` serves what the conformance suite asks for, too.
     pub fixtures: bool,
 }
@@ -142,6 +146,7 @@ impl Default for Limits {
             behind_proxy: false,
             comment: Duration::from_secs(15),
             gather: Duration::from_millis(20),
+            glance: Duration::from_millis(250),
             slow: Duration::from_secs(30),
             farewell: Duration::from_secs(5),
             hello: Duration::from_secs(10),
@@ -153,6 +158,7 @@ impl Default for Limits {
             blob_bytes_max: baton_store::blobs::BYTES_MAX,
             blobs_max: 32,
             blobs_per_tenant_max: 16,
+            blobs_spare: 8,
             fixtures: false,
         }
     }

@@ -1,9 +1,9 @@
 //! The key of whoever runs the server, in a file that only that user can read: made once, kept, and
 //! made again before it ends.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use baton_store::KeyRow;
 use sha2::{Digest as _, Sha256};
 
 use crate::engine::Engine;
+use crate::files::replace;
 use crate::identity::{How, Identity, KeyWish};
 use crate::tokens::KeyToken;
 
@@ -57,7 +58,7 @@ pub async fn provide(
     }
     let name = name.unwrap_or_else(|| NAME.to_owned());
     let token = make(&name, engine, identity).await.map_err(|error| error.to_string())?;
-    write(path, token.reveal()).map_err(|error| error.to_string())
+    replace(path, format!("{}\n", token.reveal()).as_bytes()).map_err(|error| error.to_string())
 }
 
 async fn is_good(kept: &str, engine: &Engine, identity: &Identity) -> Result<bool, String> {
@@ -116,7 +117,7 @@ fn origin() -> Text<64> {
 
 /// What the file holds; none if there is none. One that others can read is no secret any more.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    let file = match OpenOptions::new().read(true).open(path) {
+    let file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
@@ -128,19 +129,4 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(Some(text.trim_end().to_owned()))
-}
-
-/// Puts the key there whole or not at all.
-fn write(path: &Path, key: &str) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    writeln!(file, "{key}")?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -20,10 +20,12 @@ use tokio::time::sleep;
 
 use crate::call::{Call, Envelope};
 use crate::changes::Listener;
+use crate::dashboard::{self, Onlooker, Screen};
 use crate::identity::{self, Caller, Identity};
 use crate::mcp::http::Guest;
 use crate::operation::{Declaration, Entry, Reply};
 use crate::operations::{BLOB_READ, BLOB_WRITE};
+use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::shape::{Position, Shape};
 use crate::surface;
@@ -35,9 +37,11 @@ use super::connection::{Busy, Connection, Taker};
 use super::crowd::Seat;
 use super::door::Session;
 use super::guard::{self, once};
+use super::live::Watcher;
 use super::route::{self, Found, Page};
+use super::web::{self, Web};
 use super::worker::{self, Visit};
-use super::{Peer, Server, arguments, json, stream};
+use super::{Peer, Server, arguments, json, stream, url};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -82,6 +86,7 @@ impl Answering<'_> {
             Found::Mcp => self.mcp(body).await,
             Found::Worker => self.worker(&body).await,
             Found::Blob(name) => self.blob(&name, body).await,
+            Found::Web(web) => self.web(web, body).await,
             Found::WrongMethod(allowed) => Ok((answer::wrong_method(&allowed), None)),
             Found::Nothing => {
                 let detail = "there is no such path: see /v1/openapi.json";
@@ -163,6 +168,82 @@ impl Answering<'_> {
         let visit = Visit::new(self.server, session, seat, guest, accept);
         self.connection.hand_over(Taker::Worker(Box::new(visit)));
         Ok((answer::handed_over(), None))
+    }
+
+    /// The dashboard.
+    async fn web(&self, web: Web, body: Incoming) -> Result<Answered, Problem> {
+        let headers = &self.head.headers;
+        let answer = match web {
+            Web::Asset(asset) => web::asset(asset),
+            Web::SignIn => {
+                let page = dashboard::sign_in(web::theme(headers)).into_string();
+                web::html(StatusCode::OK, page, web::takes_gzip(headers))
+            }
+            Web::Enter => self.enter(body).await?,
+            Web::Leave => web::leave(),
+            Web::Ticket => {
+                let session = self.session().await?;
+                if self.pass(&session.caller)?.is_some() {
+                    let detail = "whoever shows a claim token is an agent";
+                    return Err(Problem::new("not_for_you", detail));
+                }
+                web::ticket(self.server, &session.caller)?
+            }
+            Web::Page => match self.visit(self.head.uri.path()).await {
+                Ok((onlooker, screen, _session, seat)) => {
+                    return Ok((web::page(&onlooker, &screen, headers).await, seat));
+                }
+                Err(problem) if problem.code() == "unauthenticated" => web::see("/sign-in"),
+                Err(problem) => web::trouble(&problem, headers),
+            },
+            Web::Live => {
+                let path = self.head.uri.path().strip_prefix("/live").unwrap_or_default();
+                let (onlooker, screen, session, seat) = self.visit(path).await?;
+                let listener = self.server.engine().changes().listen(&session.caller.tenant)?;
+                let (looks, held) = ((onlooker, screen), (session, seat));
+                let limits = *self.server.limits();
+                let watcher = Watcher::begin(looks, held, listener, limits).await?;
+                self.connection.hand_over(Taker::Watcher(Box::new(watcher)));
+                answer::handed_over()
+            }
+        };
+        Ok((answer, None))
+    }
+
+    /// Whoever looks with a browser, and at what.
+    async fn visit(
+        &self,
+        path: &str,
+    ) -> Result<(Onlooker, Screen, Session, Option<Seat>), Problem> {
+        let Some(key) = web::shown(&self.head.headers)? else {
+            return Err(Problem::new("unauthenticated", "sign in first"));
+        };
+        let session = self.let_in(key).await?;
+        let key = session.caller.key.as_ref();
+        let seat = key.map(|key| self.server.seat(key)).transpose()?;
+        let query = url::query(self.head.uri.query().unwrap_or_default())?;
+        let screen = Screen::of(path, &query).ok_or_else(Problem::not_found)?;
+        let identity = Arc::clone(self.server.identity());
+        Ok((Onlooker::new(identity, session.caller.clone()), screen, session, seat))
+    }
+
+    /// Somebody comes in with a browser, by a ticket or a key.
+    async fn enter(&self, body: Incoming) -> Result<Response<Sent>, Problem> {
+        let (headers, limits) = (&self.head.headers, self.server.limits());
+        let body = arguments::body(headers, body, limits, self.connection).await?;
+        let secret = web::secret(&body)?;
+        if web::is_key(secret) {
+            let session = self.let_in(secret).await?;
+            return web::enter(self.server, &session.caller).await;
+        }
+        let (gauge, now) = (self.server.gauge(), self.server.engine().now());
+        gauge.may_try(self.address(), now)?;
+        let Some(caller) = self.server.tickets().redeem(secret, now) else {
+            gauge.failed(self.address(), now);
+            let detail = "the ticket was used, or is older than half a minute";
+            return Err(Problem::new("unauthenticated", detail).next("baton open"));
+        };
+        web::enter(self.server, &caller).await
     }
 
     /// Bytes by digest.
@@ -277,6 +358,11 @@ impl Answering<'_> {
                 return Err(Problem::new("unauthenticated", detail));
             }
         };
+        self.let_in(bearer).await
+    }
+
+    /// Whoever shows this key.
+    async fn let_in(&self, bearer: &str) -> Result<Session, Problem> {
         let (identity, gauge) = (self.server.identity(), self.server.gauge());
         let (from, now) = (self.address(), self.server.engine().now());
         // Neighbours of whoever fails are let in by the keys that they were let in by before.
@@ -352,7 +438,13 @@ impl Asking {
     /// Performs it once.
     pub async fn perform(&self, arguments: Value) -> Result<Reply, Problem> {
         let call = self.call(&arguments);
-        self.entry.perform(arguments, Arc::new(call)).await
+        if !self.entry.about.changes() {
+            return self.entry.perform(arguments, Arc::new(call)).await;
+        }
+        points::pass(Point::RequestHeard);
+        let performed = self.entry.perform(arguments, Arc::new(call)).await;
+        points::pass(Point::RequestCommitted);
+        performed
     }
 
     fn call(&self, arguments: &Value) -> Call {

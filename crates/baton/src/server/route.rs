@@ -5,6 +5,7 @@ use hyper::Method;
 use crate::operation::Entry;
 
 use super::url;
+use super::web::{self, Web};
 
 /// What the server answers itself, besides the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub enum Found {
     Worker,
     /// The bytes of this name.
     Blob(String),
+    /// The dashboard, or what belongs to it.
+    Web(Web),
     /// Something, but not by this method; by these.
     WrongMethod(Vec<&'static str>),
     /// Nothing.
@@ -70,7 +73,13 @@ pub fn find(table: &'static [Entry], method: &Method, path: &str) -> Found {
     let fitting = || table.iter().filter(|entry| fits(entry.about.path, &parts));
     let open = |entry: &Entry| entry.about.placeholders().count();
     // A path that is written out is that path, whatever else a placeholder could stand for.
-    let Some(fewest) = fitting().map(open).min() else { return Found::Nothing };
+    let Some(fewest) = fitting().map(open).min() else {
+        return match web::find(method, path) {
+            Some(Ok(web)) => Found::Web(web),
+            Some(Err(allowed)) => Found::WrongMethod(vec![allowed]),
+            None => Found::Nothing,
+        };
+    };
     let mut meant = fitting().filter(|entry| open(entry) == fewest);
     let Some(entry) = meant.clone().find(|entry| entry.about.method.word() == method.as_str())
     else {

@@ -21,7 +21,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Form, Shape, Shaped};
+use super::{Form, Money, Shape, Shaped};
 
 /// The most that a list or a map may hold where nothing else is said; the domain has bounds of
 /// its own for each.
@@ -148,8 +148,9 @@ ids! {
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$", "2026-11-15T09:30:00Z";
     Span = 40, "^[0-9]+ *(ms|s|m|h|d)( *[0-9]+ *(ms|s|m|h))*$", "5m";
+    Money = 20, "^[0-9]+(\\.[0-9]{1,6})?$", "12.50";
     PoolRef = 106,
-        "^(scheduler|(project|holder|account) [a-z0-9._:/@-]+|(stage|key) [a-z0-9._:/@-]+ [a-z0-9._:/@-]+|(tree|budget) T-[1-9][0-9]{0,11})$",
+        "^(scheduler|budget day|(project|holder|account|budget project|budget day) [a-z0-9._:/@-]+|(stage|key) [a-z0-9._:/@-]+ [a-z0-9._:/@-]+|(tree|budget) T-[1-9][0-9]{0,11})$",
         "stage shop coding";
     Scope = 30, "^[a-z_]{1,24}:(read|work|write|force|admin)$", "run:work";
     ScopeWord = 30, "^(read|agent|worker|all|[a-z_]{1,24}:(read|work|write|force|admin))$",
@@ -382,4 +383,4 @@ macro_rules! written_as_text {
     )*};
 }
 
-written_as_text!(RunRef, When, Span, Position, PoolRef, ScopeWord);
+written_as_text!(Money, RunRef, When, Span, Position, PoolRef, ScopeWord);

@@ -12,12 +12,15 @@ use rustix::net::{
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
+use crate::points::{self, Point};
+
+use super::apart::{self, Room};
 use super::inside::{self, Bidding, WORD_BYTES_MAX, Word};
 use super::kernel::{self, Born, Side};
 use super::place::Place;
+use super::processes;
 use super::spec::Spec;
 use super::told::{Isolation, Launch};
-use super::{apart, processes};
 
 /// How long the child's side of a birth may take: mounts and an exec, on a machine that is busy.
 const BIRTH: Timespec = Timespec { tv_sec: 15, tv_nsec: 0 };
@@ -82,11 +85,11 @@ pub(super) fn apart(
         enter(&born)?;
         let link = ours.link.as_ref().ok_or_else(|| io::Error::other("no link"))?;
         send(link, &[Bidding::Go.byte()], SendFlags::NOSIGNAL)?;
-        let Word::Ready { own_proc, hidden } = heard(link)? else {
+        let Word::Ready(Room { own_proc, own_tmp, hidden, fixed }) = heard(link)? else {
             return Err(io::Error::other("the init said something else first"));
         };
         let known = launch.isolation.clone();
-        launch.isolation = Isolation { namespace, own_proc, hidden, ..known };
+        launch.isolation = Isolation { namespace, own_proc, own_tmp, hidden, fixed, ..known };
         launch.root = Some(processes::by_pid(born.pid)?);
         // Some kernels do not list children; the init is enough to find the tree.
         let children = processes::children(born.pid).unwrap_or_default();
@@ -113,7 +116,7 @@ pub(super) fn plain(
     let born = match kernel::fork().map_err(Failed::NotStarted)? {
         Side::Child => {
             drop(ours);
-            inside::agent(spec, theirs.agent, false)
+            inside::agent(spec, theirs.agent, None)
         }
         Side::Parent(born) => born,
     };
@@ -133,6 +136,7 @@ pub(super) fn plain(
 
 /// Opens the gate, and waits until the agent has become its program.
 fn open(born: Born, ours: Ours) -> Result<(Born, Ours), Failed> {
+    points::pass(Point::RootWritten);
     let mut code = [0; 4];
     let opened = write(&ours.gate, b"g")
         .map_err(io::Error::from)

@@ -16,6 +16,8 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::points::{self, Point};
+
 use super::cgroup::Cgroup;
 use super::control::{Answer, Nudge, Request, WRITE_BYTES_MAX};
 use super::place::Place;
@@ -84,16 +86,19 @@ pub enum Found {
 pub async fn launch(place: &Place, spec: &Spec, keeps: Option<File>) -> io::Result<Handle> {
     spec.check()?;
     place.write_spec(spec)?;
+    points::pass(Point::SpecWritten);
     let mut child = Command::new(place.program())
         .arg0("baton")
         .arg("shim")
         .arg(std::path::absolute(place.folder())?)
         .env_clear()
+        .envs(points::passed_on())
         .current_dir("/")
         .stdin(keeps.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
+    points::pass(Point::ShimStarted);
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {
         let mut output = output.take(FIRST_LINE_BYTES_MAX);
@@ -110,7 +115,10 @@ pub async fn launch(place: &Place, spec: &Spec, keeps: Option<File>) -> io::Resu
         timeout(LAUNCH_MAX, line).await.map_err(|_| io::ErrorKind::TimedOut)??;
     }
     match said.trim_end() {
-        READY => connect(place, &spec.nonce).await,
+        READY => {
+            points::pass(Point::ShimReady);
+            connect(place, &spec.nonce).await
+        }
         "" => Err(io::Error::other("the shim ended without a word")),
         why => Err(io::Error::other(why.to_owned())),
     }

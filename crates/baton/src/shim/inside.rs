@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio, exit};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,10 +18,11 @@ use rustix::process::{
 use rustix::thread::set_no_new_privs;
 use serde::{Deserialize, Serialize};
 
+use super::apart::{self, Room};
+use super::birth;
 use super::kernel::{self, Side};
 use super::spec::Spec;
 use super::told::Exit;
-use super::{apart, birth};
 
 /// What an init exits with when its shim is gone or something cannot be.
 const FAILED: i32 = 125;
@@ -37,7 +38,7 @@ pub(super) const WORD_BYTES_MAX: usize = 64 << 10;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
     /// The room is ready and the agent waits at the gate.
-    Ready { own_proc: bool, hidden: Vec<PathBuf> },
+    Ready(Room),
     /// The agent ended.
     Exited(Exit),
 }
@@ -93,7 +94,7 @@ pub(super) fn init(spec: &Spec, folder: &Path, ends: birth::Theirs, signals: &Ow
     let agent = match kernel::fork() {
         Ok(Side::Child) => {
             drop(link);
-            agent(spec, ends.agent, true)
+            agent(spec, ends.agent, Some(&room))
         }
         Ok(Side::Parent(born)) => born.pid,
         Err(_) => exit(FAILED),
@@ -102,7 +103,7 @@ pub(super) fn init(spec: &Spec, folder: &Path, ends: birth::Theirs, signals: &Ow
     if kernel::silence().and_then(|()| kernel::close_but(&[&link, signals])).is_err() {
         exit(FAILED);
     }
-    say(&link, &Word::Ready { own_proc: room.own_proc, hidden: room.hidden });
+    say(&link, &Word::Ready(room));
     reap(&link, signals, agent)
 }
 
@@ -158,25 +159,30 @@ fn obey(command: Option<Bidding>, agent: Pid, alive: bool) {
 
 fn say(link: &OwnedFd, word: &Word) {
     let mut bytes = serde_json::to_vec(word).unwrap_or_default();
-    if let Word::Ready { own_proc, .. } = word
+    if let Word::Ready(room) = word
         && bytes.len() > WORD_BYTES_MAX
     {
-        let fewer = Word::Ready { own_proc: *own_proc, hidden: vec![] };
+        let fewer = Word::Ready(Room { hidden: vec![], fixed: vec![], ..room.clone() });
         bytes = serde_json::to_vec(&fewer).unwrap_or_default();
     }
     // A shim that does not hear is gone, which ends the loop.
     let _ = send(link, &bytes, SendFlags::NOSIGNAL);
 }
 
-/// Waits at the gate, and becomes the agent's program.
-pub(super) fn agent(spec: &Spec, ends: birth::AgentEnds, apart: bool) -> ! {
+/// Waits at the gate, and becomes the agent's program: in a room of its own, or among everybody else.
+pub(super) fn agent(spec: &Spec, ends: birth::AgentEnds, room: Option<&Room>) -> ! {
     let birth::AgentEnds { stdin, stdout, stderr, gate, verdict } = ends;
-    let error = match prepared(spec, &gate, apart) {
+    let tmp = match room {
+        Some(room) if room.own_tmp => None,
+        Some(_) | None => spec.tmp.as_ref(),
+    };
+    let error = match prepared(spec, &gate, room.is_some()) {
         Err(error) => error,
         Ok(()) => Command::new(&spec.argv[0])
             .args(&spec.argv[1..])
             .env_clear()
             .envs(&spec.env)
+            .envs(tmp.map(|tmp| ("TMPDIR", tmp)))
             .current_dir(&spec.cwd)
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))

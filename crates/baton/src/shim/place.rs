@@ -1,13 +1,14 @@
 //! The folder of an attempt, and how its files are read and replaced.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::files::{make_folder, replace};
 
 use super::spec::{SPEC_BYTES_MAX, Spec};
 use super::told::{Launch, Status};
@@ -99,7 +100,7 @@ impl Place {
 
     /// Makes the folder and puts the spec into it, before anything starts. A folder is used once.
     pub(super) fn write_spec(&self, spec: &Spec) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        make_folder(&self.folder)?;
         if self.folder.join("spec.json").exists() {
             let why = "this attempt was launched before: adopt it, or take a new attempt";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
@@ -115,15 +116,8 @@ impl Place {
         self.replace("status.json", status)
     }
 
-    /// Puts a file there whole or not at all, also if the power fails.
     fn replace(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
-        let draft = self.folder.join(format!("{name}.new"));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        file.sync_all()?;
-        fs::rename(&draft, self.folder.join(name))?;
-        File::open(&self.folder)?.sync_all()
+        replace(&self.folder.join(name), &serde_json::to_vec(value)?)
     }
 }
 

@@ -73,6 +73,13 @@ pub struct Spec {
     /// What of that it may read all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<PathBuf>,
+    /// What it may read and run but not change, where mounts of its own are possible: its user's checkout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<PathBuf>,
+    /// A folder for what it keeps for a while. Where mounts of its own are possible, this is its `/tmp`, and
+    /// it does not see anybody else's; elsewhere `TMPDIR` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmp: Option<PathBuf>,
 }
 
 /// Bounds that the kernel keeps; none is the worker's own. Core dumps are always off.
@@ -175,6 +182,9 @@ impl Spec {
             ("hidden", "must be absolute, without ..", self.hidden.iter().all(|one| is_plain(one))),
             ("shown", "must have at most 64 paths", self.shown.len() <= HIDDEN_MAX),
             ("shown", "must be absolute, without ..", self.shown.iter().all(|one| is_plain(one))),
+            ("fixed", "must have at most 64 paths", self.fixed.len() <= HIDDEN_MAX),
+            ("fixed", "must be absolute, without ..", self.fixed.iter().all(|one| is_plain(one))),
+            ("tmp", "must be absolute, without ..", self.tmp.iter().all(|one| is_plain(one))),
         ];
         match rules.into_iter().find(|(_, _, kept)| !kept) {
             None => Ok(()),

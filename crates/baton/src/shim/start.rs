@@ -13,6 +13,8 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getpid, set_dumpable_behavior, setrlimit, setsid, umask,
 };
 
+use crate::points::{self, Point};
+
 use super::birth::Ours;
 use super::doors::Doors;
 use super::kernel;
@@ -74,6 +76,7 @@ fn live(folder: &Path) -> ExitCode {
         }
     };
     say(READY);
+    points::pass(Point::Ready);
     // From here on nobody hears it; what it has to say is in the folder.
     drop(kernel::silence());
     watch.0.run();
@@ -119,6 +122,7 @@ fn begin(place: &Place) -> io::Result<Born> {
     let lock = locked(place)?;
     let spec = place.spec()?;
     spec.check()?;
+    points::pass(Point::Begun);
     let doors = Doors::open(place)?;
     let spool = Writer::open(&place.spool(), spec.spool_bytes_max)?;
     let mut launch = Launch {
@@ -142,7 +146,9 @@ impl Born {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let mut voice = Voice::new(&spec, spool, ends)?;
         voice.note(crate::clock::boot_ms(), &Note::Started { agent: launch.agent });
+        points::pass(Point::GateOpen);
         place.write_status(&Status::Running)?;
+        points::pass(Point::Running);
         Ok((Watch::new(&spec, place.clone(), tree, voice, doors, signals)?, kept))
     }
 }

@@ -44,9 +44,15 @@ pub struct Isolation {
     pub subreaper: bool,
     /// Whether the agent sees its own processes alone in /proc.
     pub own_proc: bool,
+    /// Whether nobody else's `/tmp` is its own.
+    #[serde(default)]
+    pub own_tmp: bool,
     /// What it cannot see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<PathBuf>,
+    /// What it cannot change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<PathBuf>,
     /// What was tried and denied by this machine, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,

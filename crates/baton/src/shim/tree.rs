@@ -11,6 +11,8 @@ use rustix::process::{
     pidfd_send_signal, set_child_subreaper, wait,
 };
 
+use crate::points::{self, Point};
+
 use super::birth::{self, Failed, Ours};
 use super::cgroup::Cgroup;
 use super::inside::{Bidding, Word};
@@ -49,6 +51,7 @@ impl Tree {
         launch.isolation.subreaper = is_subreaper;
         let cgroup = group(spec, launch)?;
         place.write_launch(launch)?;
+        points::pass(Point::LaunchWritten);
         let enter = |born: &Born| match &cgroup {
             None => Ok(()),
             Some(group) => group.enter(born.pid),
@@ -113,7 +116,7 @@ impl Tree {
         if let Some(link) = self.link.as_ref().filter(|link| is_readable(link)) {
             match birth::heard(link) {
                 Ok(Word::Exited(exit)) => self.exit = Some(exit),
-                Ok(Word::Ready { .. }) => {}
+                Ok(Word::Ready(_)) => {}
                 // It is about to end, and says no more.
                 Err(_) => self.link = None,
             }

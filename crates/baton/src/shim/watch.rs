@@ -10,6 +10,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
+use crate::points::{self, Point};
+
 use super::control::Answer;
 use super::doors::Doors;
 use super::fence::{Fence, Moment, Order};
@@ -111,7 +113,11 @@ impl Watch {
             self.wait();
             let at = Moment::now().boot;
             let is_told_to_end = self.hears_its_end();
+            let kept = self.voice.end();
             self.voice.listen(at);
+            if self.voice.end() > kept {
+                points::pass(Point::WordsKept);
+            }
             self.tree.look();
             self.serve();
             self.voice.speak(at);
@@ -122,6 +128,7 @@ impl Watch {
             self.doors.tell_spool(self.voice.end());
             self.doors.send();
         }
+        points::pass(Point::SaidAll);
         self.say_goodbye();
     }
 

@@ -88,6 +88,16 @@ impl Secrets {
         mac.finalize().into_bytes().into()
     }
 
+    /// What receipts are signed with. It lives as long as the pepper, and is the same on all servers that
+    /// share one: a receipt outlives every life of the store.
+    #[must_use]
+    pub fn proving(&self) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.pepper)
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-receipt-key-1");
+        mac.finalize().into_bytes().into()
+    }
+
     /// Has them masked wherever they appear. Nothing prints the pepper, but its file can be read.
     pub fn tell(&self, redactor: &Redactor) {
         // The file holds hex digits, which are encoded in turn.

@@ -9,7 +9,7 @@ use baton_domain::history::{AttemptRecord, CheckpointRecord};
 use baton_domain::ids::{AttemptId, Digest, Label, LineId, PrincipalId, RunId, TaskId};
 use baton_domain::limits::EVIDENCE_MAX;
 use baton_domain::run::{Certainty, Death, Held, Mode, Outcome, Purpose};
-use baton_domain::text::{Code, Cursor, Line, Reason, Summary};
+use baton_domain::text::{Code, Cursor, Line, Reason, Signed, Summary};
 use baton_domain::trail::Ended;
 
 use crate::shape::{When, record, words};
@@ -111,6 +111,8 @@ record! {
         at: When,
         /// The version of the task whose entry holds it.
         version: u64,
+        /// The same as a signed text, which `receipt verify` checks without a server.
+        signed: Option<Signed>,
     }
 }
 
@@ -210,6 +212,7 @@ impl ReceiptView {
             evidence,
             at: When(receipt.at),
             version,
+            signed: receipt.signed.clone(),
         }
     }
 }

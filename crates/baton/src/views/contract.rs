@@ -1,18 +1,14 @@
 //! The lines of a contract as callers write and see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::contract::{Contract, Term};
 use baton_domain::ids::{Digest, LineId};
 use baton_domain::text::Line;
-use baton_domain::time::Millis;
-use sha2::{Digest as _, Sha256};
 
+use crate::contract::{self, GATE_TIMEOUT};
 use crate::shape::choices::Word as _;
 use crate::shape::{Span, Violation, record, words};
-
-/// How long a gate may take if its line does not say: a whole test suite, not a hung one.
-const GATE_TIMEOUT: Millis = Millis::minutes(10);
 
 words! {
     /// What sort of line it is.
@@ -33,12 +29,15 @@ record! {
     pub struct ContractLine {
         /// Its name.
         id: LineId,
-        /// An artifact has path and bytes_min, a gate command and timeout, a criterion text and check.
+        /// An artifact has path, bytes_min and schema, a gate command and timeout, a criterion text and check.
         kind: LineKind,
-        /// A file that must be there, made or changed by this attempt, relative to the root.
+        /// A file that must be there, made or changed by this attempt, relative to the root; `*` stands for any
+        /// name, `**` for any folders, and then at least one file must be.
         path: Option<Line>,
         /// How many bytes it must have.
         bytes_min: Option<u64>,
+        /// The JSON schema that it must fit, as a blob.
+        schema: Option<Digest>,
         /// A command that must succeed.
         command: Option<Line>,
         /// How long the command may take; ten minutes if it does not say.
@@ -63,15 +62,17 @@ impl ContractLine {
             kind,
             path: None,
             bytes_min: None,
+            schema: None,
             command: None,
             timeout: None,
             text: None,
             check: None,
         };
         match term {
-            Term::Artifact { path, bytes_min } => Self {
+            Term::Artifact { path, bytes_min, schema } => Self {
                 path: Some(path.clone()),
                 bytes_min: Some(*bytes_min),
+                schema: schema.clone(),
                 ..line(LineKind::Artifact)
             },
             Term::Gate { command, timeout } => Self {
@@ -99,10 +100,8 @@ impl ContractLine {
             }
         }
         let contract = Contract { lines: terms };
-        let text = serde_json::to_value(&contract.lines).expect("lines have names and plain terms");
-        let hash = Sha256::digest(text.to_string());
-        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((contract, Digest::new(&digits).expect("a hash is 64 hex digits")))
+        let hash = contract::hash(&contract, &BTreeSet::new());
+        Ok((contract, hash))
     }
 
     fn term(self, index: usize) -> Result<Term, Violation> {
@@ -115,6 +114,7 @@ impl ContractLine {
         let given = [
             ("path", self.path.is_some(), LineKind::Artifact),
             ("bytes_min", self.bytes_min.is_some(), LineKind::Artifact),
+            ("schema", self.schema.is_some(), LineKind::Artifact),
             ("command", self.command.is_some(), LineKind::Gate),
             ("timeout", self.timeout.is_some(), LineKind::Gate),
             ("text", self.text.is_some(), LineKind::Criterion),
@@ -129,6 +129,7 @@ impl ContractLine {
             LineKind::Artifact => Term::Artifact {
                 path: self.path.ok_or_else(|| missing("path"))?,
                 bytes_min: self.bytes_min.unwrap_or(0),
+                schema: self.schema,
             },
             LineKind::Gate => Term::Gate {
                 command: self.command.ok_or_else(|| missing("command"))?,

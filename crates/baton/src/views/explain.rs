@@ -174,7 +174,7 @@ fn sentence(hindrance: &Hindrance) -> String {
         Hindrance::Delayed { why, .. } => match why {
             Delay::Scheduled => "It starts at a time that somebody chose.".into(),
             Delay::Backoff => "It pauses after a failure.".into(),
-            Delay::RateLimit => "It waits for a rate limit to reset.".into(),
+            Delay::RateLimit => "It waits for a limit to reset.".into(),
         },
         Hindrance::WaitingForInput { .. } => "Its agent asked something and waits.".into(),
         Hindrance::Held { attempt, holder, purpose, .. } => {
@@ -199,7 +199,7 @@ fn sentence(hindrance: &Hindrance) -> String {
             }
         }
         Hindrance::Paused { pool, .. } => format!("Somebody paused {pool}."),
-        Hindrance::PoolFull { pool } => format!("The limit of {pool} is reached."),
+        Hindrance::PoolFull { pool, .. } => format!("The limit of {pool} is reached."),
         Hindrance::AssigneeAbsent { assignee } => {
             format!("It is for {assignee} alone, who does not wait for work now.")
         }
@@ -243,7 +243,8 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::Blocked { block: Why::Transient { until } } => Some(*until),
         Hindrance::WaitingForInput { until }
         | Hindrance::Held { until, .. }
-        | Hindrance::Paused { until, .. } => *until,
+        | Hindrance::Paused { until, .. }
+        | Hindrance::PoolFull { until, .. } => *until,
         Hindrance::Archived { .. }
         | Hindrance::Ended { .. }
         | Hindrance::Draft
@@ -263,7 +264,6 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::Silent
         | Hindrance::Stopping
         | Hindrance::StopUnverified { .. }
-        | Hindrance::PoolFull { .. }
         | Hindrance::AssigneeAbsent { .. }
         | Hindrance::CapabilityMissing { .. }
         | Hindrance::PersonStage { .. }
@@ -296,6 +296,9 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
             let knob = cap.knob().trim_start_matches("policy.");
             format!("baton task edit {task} --policy '{{\"{knob}\": …}}'")
         }
+        Remedy::RaiseLimit { pool } if pool.is_money() => {
+            format!("baton pool set \"{pool}\" --money …")
+        }
         Remedy::RaiseLimit { pool } => format!("baton pool set \"{pool}\" --limit …"),
         Remedy::Resume { pool } => resume(pool),
         Remedy::ClearAssignee => format!("baton task edit {task} --clear assignee"),
@@ -315,9 +318,13 @@ fn resume(pool: &PoolName) -> String {
             format!("baton scheduler resume --project {project} --stage {stage}")
         }
         PoolName::Tree(task) => format!("baton scheduler resume --task {task}"),
-        PoolName::Holder(_) | PoolName::Key(..) | PoolName::Account(_) | PoolName::Budget(_) => {
-            "baton pool list".into()
-        }
+        PoolName::Holder(_)
+        | PoolName::Key(..)
+        | PoolName::Account(_)
+        | PoolName::Budget(_)
+        | PoolName::ProjectBudget(_)
+        | PoolName::ProjectDayBudget(_)
+        | PoolName::DayBudget => "baton pool list".into(),
     }
 }
 

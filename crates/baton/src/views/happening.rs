@@ -141,6 +141,12 @@ impl Happening {
         self.0["event"] == kind.word()
     }
 
+    /// The word for what it is.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        self.0["event"].as_str().unwrap_or_default()
+    }
+
     fn new(kind: EventKind, event: Result<Value, serde_json::Error>) -> Self {
         let mut value = event.expect("an event was JSON when it was written");
         strip(&mut value);

@@ -4,7 +4,7 @@ use baton_domain::pool::{Pool, PoolName};
 use baton_domain::text::Reason;
 use baton_domain::time::Timestamp;
 
-use crate::shape::{PoolRef, When, record};
+use crate::shape::{Money, PoolRef, When, record};
 
 record! {
     /// A counted limit over many tasks.
@@ -17,8 +17,22 @@ record! {
         used: u64,
         /// What was spent for good.
         settled: u64,
+        /// The same in money, if it is a budget.
+        money: Option<MoneyView>,
         /// Why nothing may be taken now.
         paused: Option<PauseView>,
+    }
+
+    /// A budget.
+    pub struct MoneyView {
+        /// How much there is in all; without it, any amount.
+        limit: Option<Money>,
+        /// What live attempts have set aside before they began.
+        reserved: Money,
+        /// What was spent for good; of a day's budget, today.
+        spent: Money,
+        /// What is left.
+        left: Option<Money>,
     }
 
     /// A pause.
@@ -42,8 +56,20 @@ impl PoolView {
             pool: PoolRef(name.clone()),
             limit: pool.limit,
             used: pool.used,
-            settled: pool.settled,
+            settled: pool.settled(now),
+            money: name.is_money().then(|| MoneyView::of(pool, now)),
             paused: PauseView::of(pool, now),
+        }
+    }
+}
+
+impl MoneyView {
+    fn of(pool: &Pool, now: Timestamp) -> Self {
+        Self {
+            limit: pool.limit.map(Money),
+            reserved: Money(pool.used),
+            spent: Money(pool.settled(now)),
+            left: pool.limit.map(|_| Money(pool.room(now))),
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::explain::Exhausted;
+use baton_domain::ids::{Account, ProjectId, StageName};
 use baton_domain::time::Millis;
 use baton_domain::view::{Badge, Need};
 use baton_store::Stats;
 use baton_store::read::{Column, RunWord};
 
 use crate::health::{Health, Reason};
-use crate::shape::{Span, record, words};
+use crate::shape::{Span, When, record, words};
 
 /// The most columns that are shown: a board of forty projects; whoever has more asks for one.
 const COLUMNS_MAX: usize = 500;
@@ -58,8 +59,18 @@ record! {
         ended: u64,
         /// Claimers that wait for work.
         claims_waiting: u64,
+        /// That queued work waits for accounts alone: all that it could be done under are shut.
+        exhausted: Option<ExhaustedView>,
         /// Whether there are more than were counted: then every figure is a lower bound.
         more: bool,
+    }
+
+    /// Accounts that are all shut, while work is queued.
+    pub struct ExhaustedView {
+        /// Which.
+        accounts: Vec<Account>,
+        /// When the first of them opens again; without it, once somebody opens it.
+        until: Option<When>,
     }
 
     /// A column of the board.
@@ -115,7 +126,7 @@ record! {
 impl StatsView {
     /// Counts as callers see them.
     #[must_use]
-    pub fn of(stats: &Stats, claims_waiting: usize) -> Self {
+    pub fn of(stats: &Stats, claims_waiting: usize, exhausted: Option<Exhausted>) -> Self {
         let column = |((project, column), count): (&(ProjectId, Column), &u64)| ColumnView {
             project: project.clone(),
             stage: column_word(column),
@@ -130,6 +141,10 @@ impl StatsView {
             inbox: stats.inbox,
             ended: stats.ended,
             claims_waiting: claims_waiting as u64,
+            exhausted: exhausted.map(|found| ExhaustedView {
+                accounts: found.accounts.into_iter().collect(),
+                until: found.until.map(When),
+            }),
             more: stats.more,
         }
     }

@@ -12,11 +12,11 @@ use baton_domain::text::Text;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::chance::Chance;
+use crate::files::{make_folder, replace};
 use crate::shim::{self, Found, Place};
 
 use super::card::Card;
 use super::outbox;
-use super::prepare::{make_folder, write_private};
 
 /// Attempts that are looked at; a hello names no more.
 const ATTEMPTS_MAX: usize = crate::protocol::SLOTS_MAX;
@@ -162,7 +162,7 @@ pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
         u32::from_be_bytes(bytes)
     );
     let label = Label::new(&name).map_err(io::Error::other)?;
-    write_private(&path, name.as_bytes())?;
+    replace(&path, name.as_bytes())?;
     Ok(label)
 }
 
@@ -188,7 +188,7 @@ pub fn deployment(folder: &Path) -> io::Result<Option<DeploymentId>> {
 /// # Errors
 /// If it cannot be written.
 pub fn keep_deployment(folder: &Path, deployment: &DeploymentId) -> io::Result<()> {
-    write_private(&folder.join("deployment"), deployment.as_str().as_bytes())
+    replace(&folder.join("deployment"), deployment.as_str().as_bytes())
 }
 
 fn name_in(path: &Path) -> io::Result<Option<String>> {

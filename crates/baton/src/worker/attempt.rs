@@ -15,15 +15,18 @@ use tokio::time::sleep;
 
 use crate::adapters::{Follower, Program, Reply};
 use crate::clock::{awake_ms, boot_ms};
+use crate::points::{self, Point};
 use crate::protocol::{Caps, Conversation};
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
-use crate::worktree::{self, Taken};
+use crate::worktree;
 
 use super::card::Card;
-use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told};
+use super::courier::Courier;
+use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told, Why};
 use super::ground::Ground;
 use super::link::Link;
+use super::parcel::Kept;
 use super::prepare::Premises;
 
 pub use begin::reason;
@@ -59,8 +62,13 @@ pub struct Driver {
     follower: Follower,
     place: Place,
     ground: Option<Ground>,
-    /// A snapshot that is being taken.
-    keeping: Option<JoinHandle<Result<Taken, worktree::Error>>>,
+    courier: Courier,
+    /// A snapshot that is being taken, and why.
+    keeping: Option<(Why, JoinHandle<Result<Kept, worktree::Error>>)>,
+    /// Whether the last of its work is on its way to the server, which the end waits for.
+    delivering: bool,
+    /// The conversation that was told last, as it is kept.
+    talked: Option<String>,
     handle: Option<Handle>,
     reader: Option<Reader>,
     /// Whether a process may have come to be.
@@ -87,7 +95,7 @@ impl Driver {
     #[must_use]
     pub fn new(
         premises: Arc<Premises>,
-        link: Link,
+        (link, courier): (Link, Courier),
         card: Card,
         words: mpsc::Receiver<Word>,
         told: Option<Told>,
@@ -98,7 +106,9 @@ impl Driver {
             None => Course::new(attempt, terms, came),
             Some(told) => Course::returning(attempt, terms, told, came),
         };
-        let follower = card.program().follow(&card.turn(None));
+        // Some programs are given their tools in the conversation, not at their start.
+        let tools = premises.tools(&card);
+        let follower = card.program().follow(&card.turn(Some(&tools)));
         let place = Place::at(premises.attempt(attempt));
         Self {
             premises,
@@ -109,7 +119,10 @@ impl Driver {
             follower,
             place,
             ground: None,
+            courier,
             keeping: None,
+            delivering: false,
+            talked: None,
             handle: None,
             reader: None,
             started: false,
@@ -225,6 +238,7 @@ impl Driver {
     async fn end_with(&mut self, input: Input) {
         self.handle = None;
         if !self.ended {
+            points::pass(Point::ProofHeard);
             self.ended = true;
             if let Some(ground) = &mut self.ground {
                 ground.hold();
@@ -247,8 +261,14 @@ impl Driver {
         let due = self.due();
         let kept = async {
             match &mut self.keeping {
-                Some(keeping) => keeping.await,
+                Some((_, keeping)) => keeping.await,
                 None => std::future::pending().await,
+            }
+        };
+        let delivered = async {
+            match self.delivering {
+                true => self.courier.settled(self.card.dispatch.attempt).await,
+                false => std::future::pending().await,
             }
         };
         let changed = async {
@@ -264,6 +284,10 @@ impl Driver {
                 None => self.handle = None,
             },
             taken = kept => self.kept(taken).await,
+            () = delivered => {
+                self.delivering = false;
+                self.feed(Input::Kept, now()).await;
+            }
             word = self.words.recv() => match word {
                 Some(word) => self.hear(word).await,
                 // The worker goes; the shim stays, and its fence with it.
@@ -344,7 +368,6 @@ fn terms(card: &Card, premises: &Premises) -> Terms {
         account: card.account.clone().or_else(|| dispatch.account.clone()),
         program: goes_on(card.program()).then(|| card.program().word()),
         conversation: conversation(card),
-        read: std::collections::BTreeSet::new(),
     }
 }
 

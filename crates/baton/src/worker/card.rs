@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapters::{Consent, Program, Session, Tools, Turn, Usage};
 use crate::chance::Chance;
+use crate::files::replace;
 use crate::protocol::Dispatch;
-
-use super::prepare::write_private;
 
 /// What it is called in the folder of an attempt.
 const FILE: &str = "card.json";
@@ -85,7 +84,7 @@ impl Card {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        write_private(&folder.join(FILE), &serde_json::to_vec(self)?)
+        replace(&folder.join(FILE), &serde_json::to_vec(self)?)
     }
 
     /// Reads it back; none if the attempt never came so far.

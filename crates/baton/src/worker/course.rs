@@ -20,7 +20,7 @@ use asking::Wishes;
 use clocks::Clocks;
 use ending::{Ladder, Latch, sentence};
 use turn::Turn;
-use watch::{LIFE_EVERY_MS, LOOK_MS, READ_MAX};
+use watch::{LIFE_EVERY_MS, LOOK_MS};
 
 pub use act::{Act, Why};
 pub use input::{Broken, Input, Said};
@@ -81,8 +81,6 @@ pub struct Terms {
     pub program: Option<&'static str>,
     /// The conversation that it goes on with.
     pub conversation: Option<Conversation>,
-    /// What attempts before it have read, by names that mean the same in every worktree.
-    pub read: BTreeSet<String>,
 }
 
 /// The machine of one attempt.
@@ -152,7 +150,6 @@ impl Course {
     #[must_use]
     pub fn new(attempt: AttemptId, terms: Terms, at: At) -> Self {
         let clocks = Clocks::new(terms.deadlines.clone(), at);
-        let read = terms.read.iter().take(READ_MAX).cloned().collect();
         Self {
             attempt,
             terms,
@@ -175,7 +172,7 @@ impl Course {
             limit: None,
             session: None,
             session_is_lost: false,
-            read,
+            read: BTreeSet::new(),
             tree: None,
             cpu_ms: None,
             keeps: None,
@@ -255,10 +252,12 @@ impl Course {
         match said {
             Said::Fenced(_) => self.fenced(at),
             // What ends is told nothing more.
-            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) if ends => {}
+            Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) | Said::Checkpointed
+                if ends => {}
             Said::Answer { id, text } => self.answered(&id, text, at),
             Said::Cancel(_) => self.close(Latch::Called, at),
             Said::Stands(standing) => self.stands(standing, at),
+            Said::Checkpointed => self.keep(Why::Phase, at),
         }
     }
 
@@ -455,12 +454,6 @@ impl Course {
     #[must_use]
     pub fn attempt(&self) -> AttemptId {
         self.attempt
-    }
-
-    /// Files that this attempt and those before it have read: what the next one is given as [`Terms::read`].
-    #[must_use]
-    pub fn read(&self) -> &BTreeSet<String> {
-        &self.read
     }
 
     /// It goes on with this conversation, as it turned out before it began.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_domain::ids::Label;
+use baton_domain::ids::{Digest, Label};
 use baton_domain::text::Line;
 
 use crate::protocol::Dispatch;
@@ -16,10 +16,12 @@ use crate::worktree::{
 };
 
 use super::card::Card;
-use super::prepare::{Premises, Whose};
+use super::prepare::{self, Premises, Whose};
+
+mod bring;
 
 /// Worktrees that one task may have had on this machine: each one but the last was closed because somebody
-/// might still write in it.
+/// might still write in it, or because the task went on elsewhere.
 const GENERATIONS_MAX: u32 = 64;
 
 /// A folder that somebody works in, and the right to: of the worker until an agent is started, then of its
@@ -46,83 +48,98 @@ pub enum Site {
     Elsewhere(PathBuf),
 }
 
+/// What a worktree is made of.
+struct Stuff<'a> {
+    house: &'a House,
+    /// The project's own repository, if it is on this machine.
+    repository: Option<&'a Repository>,
+    whose: &'a Whose,
+    dispatch: &'a Dispatch,
+}
+
 impl Premises {
     /// Finds or makes the place where a run is worked on.
     ///
     /// # Errors
-    /// If the repository cannot be used.
-    pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, Error> {
+    /// If the repository cannot be used, or the work of the attempts before cannot be had.
+    pub fn site(&self, whose: &Whose, dispatch: &Dispatch) -> Result<Site, prepare::Error> {
         let of_task = self.of_task(whose, dispatch.attempt.task);
-        let Some(root) = dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())) else {
-            return plain(&of_task);
-        };
-        if !root.is_dir() {
-            return Ok(Site::Elsewhere(root));
-        }
-        if !root.join(".git").exists() {
-            return plain(&of_task);
+        let Some(root) = self.root(dispatch) else { return plain(&of_task) };
+        let there = root.is_dir();
+        // Whoever has the whole history from the server needs no repository.
+        let sent = dispatch.work.as_ref().is_some_and(|work| !work.base_bundles.is_empty());
+        match (there, sent) {
+            (false, false) => return Ok(Site::Elsewhere(root)),
+            (true, _) if !root.join(".git").exists() => return plain(&of_task),
+            (true, _) | (false, true) => {}
         }
         let git = Git::find(&self.found.programs)?;
-        let repository = Repository::at(&git, &root)?;
-        let house = House::new(&self.data, &whose.deployment, &git);
-        self.tree(&house, &repository, whose, dispatch)
+        let repository = there.then(|| Repository::at(&git, &root)).transpose()?;
+        let house = &House::new(&self.data, &whose.deployment, &git);
+        self.tree(&Stuff { house, repository: repository.as_ref(), whose, dispatch })
     }
 
     /// The worktree of the task: the last one, or the next if nobody may work there again.
-    fn tree(
-        &self,
-        house: &House,
-        repository: &Repository,
-        whose: &Whose,
-        dispatch: &Dispatch,
-    ) -> Result<Site, Error> {
-        let base = repository.resolve("HEAD")?;
+    fn tree(&self, stuff: &Stuff<'_>) -> Result<Site, prepare::Error> {
+        let Stuff { house, whose, dispatch, .. } = stuff;
         let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
-        let key = |generation| Key { tenant: tenant.clone(), task, generation };
-        let is_there = |generation: &u32| house.worktree(&key(*generation)).is_ok();
-        // An older one holds an older state of the work.
-        let newest = (1..=GENERATIONS_MAX).rev().find(is_there).unwrap_or(1);
-        for generation in newest..=GENERATIONS_MAX {
-            let key = key(generation);
-            let there = match house.worktree(&key) {
-                Ok(there) => Some(there),
-                Err(Error::NoWorktree(_)) => None,
-                Err(error) => return Err(error),
-            };
-            if there.as_ref().is_some_and(|one| matches!(one.state(), State::Quarantined { .. })) {
-                continue;
+        let mut generation = match house.newest(&tenant, task, GENERATIONS_MAX)? {
+            None => 1,
+            Some(mut last) if is_behind(&last, dispatch) => {
+                // The task went on elsewhere: what is here is an old state of it.
+                last.finish()?;
+                last.key().generation + 1
             }
-            let from = match house.last_snapshot(&tenant, task, None) {
-                Ok(last) => Some(last),
-                Err(Error::NoSnapshot(_)) => None,
-                // Beginning from nothing would lose what nobody could read just now.
-                Err(error) => return Err(error),
-            };
-            let plan = Plan {
-                key,
-                project: &dispatch.project,
-                source: Source::Repository(repository),
-                base: base.clone(),
-                branch: None,
-                from: from.map(|(_, _, commit)| commit),
-                author: ("Baton", "agent@baton.invalid"),
-                setup: &[],
-            };
-            let mut nothing = |_: &str, folder: &Path| {
-                let why = format!("{} has no commands to be set up by", folder.display());
-                Err(std::io::Error::other(why))
-            };
-            match house.prepare(&plan, &mut nothing) {
+            Some(last) => last.key().generation,
+        };
+        while generation <= GENERATIONS_MAX {
+            let key = Key { tenant: tenant.clone(), task, generation };
+            match self.prepared(stuff, key) {
                 Ok(Prepared { worktree, held, .. }) => {
                     let ground = Ground { folder: Folder::Tree(worktree.into()), held: Some(held) };
                     return Ok(Site::Here(ground, generation));
                 }
                 // Whoever is there is not known here any more: the work goes on from what was kept of it.
-                Err(Error::InUse(_) | Error::Quarantined { .. } | Error::WorkspaceChanged(_)) => {}
+                Err(prepare::Error::Worktree {
+                    error: Error::InUse(_) | Error::Quarantined { .. } | Error::WorkspaceChanged(_),
+                }) => generation += 1,
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::NoWorktree(format!("{task}: {GENERATIONS_MAX} of them were closed")))
+        let why = format!("{task}: {GENERATIONS_MAX} of them were closed");
+        Err(Error::NoWorktree(why).into())
+    }
+
+    fn prepared(&self, stuff: &Stuff<'_>, key: Key) -> Result<Prepared, prepare::Error> {
+        let Stuff { house, repository, dispatch, .. } = stuff;
+        let is_there = match house.worktree(&key) {
+            Ok(one) => *one.state() != State::Making,
+            Err(Error::NoWorktree(_)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        // A folder that is there holds at least as much as any snapshot of it.
+        let from = if is_there { None } else { self.newest(stuff, &key)? };
+        let (base, branch) = match (repository, &dispatch.work) {
+            (Some(own), _) => (own.resolve("HEAD")?, own.branch()?),
+            (None, Some(work)) => (self.commit(dispatch, &work.base)?, None),
+            (None, None) => return Err(Error::NoCommit("HEAD".to_owned()).into()),
+        };
+        let plan = Plan {
+            key,
+            attempt: dispatch.attempt.number,
+            project: &dispatch.project,
+            source: repository.map_or(Source::Bundles, Source::Repository),
+            base,
+            branch: branch.as_deref(),
+            from,
+            author: ("Baton", "agent@baton.invalid"),
+            setup: &[],
+        };
+        let mut nothing = |_: &str, folder: &Path| {
+            let why = format!("{} has no commands to be set up by", folder.display());
+            Err(std::io::Error::other(why))
+        };
+        Ok(house.prepare(&plan, &mut nothing)?)
     }
 
     /// The place that a worker before this one had for an attempt. Its shim has the right to it, if it
@@ -151,10 +168,15 @@ impl Premises {
     }
 }
 
-fn plain(of_task: &Path) -> Result<Site, Error> {
+fn plain(of_task: &Path) -> Result<Site, prepare::Error> {
     let (plain, held) = Plain::prepare(of_task, GENERATIONS_MAX)?;
     let generation = plain.generation();
     Ok(Site::Here(Ground { folder: Folder::Plain(plain), held: Some(held) }, generation))
+}
+
+/// Whether somebody has worked on the task after those who worked here.
+fn is_behind(worktree: &Worktree, dispatch: &Dispatch) -> bool {
+    dispatch.work.as_ref().is_some_and(|work| work.attempt > worktree.attempt())
 }
 
 impl Ground {
@@ -220,11 +242,22 @@ impl Ground {
             Folder::Plain(plain) => plain.quarantine(why),
         }
     }
+
+    /// Somebody may again.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open(&mut self) -> Result<(), Error> {
+        match &mut self.folder {
+            Folder::Tree(worktree) => worktree.release(),
+            Folder::Plain(plain) => plain.release(),
+        }
+    }
 }
 
 /// What is told of a snapshot: names that mean the same on every machine.
 #[must_use]
-pub fn told(taken: &Taken) -> BTreeMap<Label, Line> {
+pub fn told(taken: &Taken, bundle: Option<&Digest>) -> BTreeMap<Label, Line> {
     let snapshot = taken.snapshot();
     let named = [
         ("base", snapshot.base.to_string()),
@@ -233,8 +266,9 @@ pub fn told(taken: &Taken) -> BTreeMap<Label, Line> {
         ("snapshot", snapshot.commit.to_string()),
         ("ref", snapshot.name.clone()),
     ];
+    let bundle = bundle.map(|digest| ("bundle", digest.as_str().to_owned()));
     let pair = |(name, value): (&str, String)| {
         Some((Label::new(name).ok()?, Line::new("git", value).ok()?))
     };
-    named.into_iter().filter_map(pair).collect()
+    named.into_iter().chain(bundle).filter_map(pair).collect()
 }

@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::chance::Chance;
 use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
+use crate::points::{self, Point};
 use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Up, VERSION, Welcome};
 use crate::websocket::{Refused, WebSocket};
 
@@ -118,6 +119,7 @@ impl Link {
     /// If there is no room for it.
     pub fn tell(&self, frame: impl Into<Up>) -> io::Result<Option<u64>> {
         let seq = self.shared.lock().tell(frame.into())?;
+        points::pass(Point::ReportKept);
         self.shared.told.notify_one();
         Ok(seq)
     }

@@ -8,14 +8,14 @@
 //! memory, and is not sent before it is in the file: whoever comes back after a crash finds it in the spool.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::AttemptId;
 use serde::{Deserialize, Serialize};
 
+use crate::files::{make_folder, replace};
 use crate::protocol::{Alive, SLOTS_MAX, Secret, Up, read, write};
 
 use super::course::Told;
@@ -345,14 +345,10 @@ impl Outbox {
 
     /// Writes a file whose only line opens it, whole or not at all.
     fn write_new(folder: &Path, open: Open) -> io::Result<Self> {
-        let (path, draft) = (folder.join(FILE), folder.join("outbox.new"));
-        let bytes = line_of(&Line::Open(open.clone()))?;
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, &path)?;
-        File::open(folder)?.sync_all()?;
+        let (path, bytes) = (folder.join(FILE), line_of(&Line::Open(open.clone()))?);
+        replace(&path, &bytes)?;
+        let mut file = OpenOptions::new().write(true).open(&path)?;
+        file.seek(SeekFrom::End(0))?;
         Ok(Self::opened(folder, file, bytes.len() as u64, open))
     }
 
@@ -413,10 +409,6 @@ fn line_of(line: &Line) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! All of this blocks: a worker does it beside its runtime.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,11 +15,13 @@ use rustix::fs::OFlags;
 
 use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
-use crate::client::Address;
+use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
+use crate::files::{make_folder, replace};
+use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
-use crate::worktree::{self, Ports, of_generation};
+use crate::worktree::{self, Ports, of_generation, of_task, plain};
 
 use super::card::{Card, Talk};
 use super::ground::{Ground, Site};
@@ -53,8 +55,14 @@ pub struct Premises {
     pub data: PathBuf,
     /// Where the server is.
     pub address: Address,
+    /// Whom it is believed that it is.
+    pub trust: Trust,
+    /// Where the worker's key comes from.
+    pub key: KeyFrom,
     pub settings: Settings,
     pub found: Found,
+    /// Files besides the data folder that no agent may see.
+    pub secrets: Vec<PathBuf>,
     pub chance: Arc<dyn Chance>,
 }
 
@@ -85,6 +93,15 @@ pub enum Error {
     /// Something is not to be had on this machine.
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    /// The work of the attempts before is not to be had.
+    #[error("the work of {0} cannot be gone on with here: {1}")]
+    NoHandoff(AttemptId, String),
+    /// An attempt before wrote what the program would run by itself.
+    #[error(
+        "{program} would run `{path}`, which an agent has changed and nobody has looked at: look at it in `baton \
+         worktree list`, and commit it to the project or remove it"
+    )]
+    Unseen { program: String, path: String },
     /// The project is not here.
     #[error("the project's folder {} is not on this machine", .0.display())]
     Elsewhere(PathBuf),
@@ -118,8 +135,23 @@ impl Premises {
     /// What belongs to a task on this machine, from its first attempt to its last.
     #[must_use]
     pub fn of_task(&self, whose: &Whose, task: TaskId) -> PathBuf {
-        let name = format!("{}.{task}", plain(whose.tenant.as_str()));
+        let name = of_task(&whose.tenant, task);
         self.folder().join(plain(whose.deployment.as_str())).join("homes").join(name)
+    }
+
+    /// Somebody who asks the server in the name of this worker.
+    ///
+    /// # Errors
+    /// If its key is not to be had.
+    pub fn client(&self) -> Result<Client, Failure> {
+        Ok(Client {
+            address: self.address.clone(),
+            trust: self.trust.clone(),
+            key: self.key.read()?,
+            claim_token: None,
+            origin: Origin::Worker,
+            chance: Arc::clone(&self.chance),
+        })
     }
 
     /// Decides who works on a run, and where.
@@ -176,9 +208,15 @@ impl Premises {
         let home = of_generation("home", generation);
         card.home = self.of_task(&whose, card.dispatch.attempt.task).join(home);
         card.talk.move_to(&card.home, card.program(), self.chance.as_ref());
+        look_first(&card, &ground)?;
         make_folder(&card.home).map_err(at(&card.home))?;
+        let tmp = tmp_of(&card);
+        make_tmp(&tmp).map_err(at(&tmp))?;
         match self.spec(&card, &ground) {
-            Ok(spec) => Ok(Furnished { card, spec, ground }),
+            Ok(spec) => {
+                points::pass(Point::CardWritten);
+                Ok(Furnished { card, spec, ground })
+            }
             Err(error) => {
                 self.clear(&card);
                 Err(error)
@@ -196,9 +234,13 @@ impl Premises {
         }
         let tools = self.tools(card);
         let plan = card.program().plan(&card.turn(Some(&tools)))?;
+        for folder in &plan.folders {
+            let path = card.home.join(folder);
+            make_folder(&path).map_err(at(&path))?;
+        }
         for file in &plan.files {
             let path = card.home.join(&file.path);
-            write_private(&path, file.content.as_bytes()).map_err(at(&path))?;
+            put(&path, file.content.as_bytes())?;
         }
         let mut nonce = [0; 16];
         self.chance.fill(&mut nonce);
@@ -221,13 +263,17 @@ impl Premises {
             proof_ms: 10_000,
             spool_bytes_max: crate::shim::spool::SPOOL_BYTES_USUAL,
             isolation: self.isolation(),
-            hidden: vec![self.data.clone()],
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
             shown: self.shown(ground)?,
+            fixed: self.fixed(card, ground.worktree().is_some()),
+            tmp: Some(tmp_of(card)),
         })
     }
 
-    /// Takes back what signed the agent in: the next attempt is given it anew.
+    /// Takes back what signed the agent in, which the next attempt is given anew, and what it kept for a while.
     pub fn clear(&self, card: &Card) {
+        // What cannot go now goes before the next attempt, or stays as it is.
+        drop(fs::remove_dir_all(tmp_of(card)));
         let agent = self.settings.agents.get(&card.agent);
         for target in agent.iter().flat_map(|agent| agent.files.keys()) {
             // What is not there any more need not go.
@@ -299,6 +345,49 @@ impl Premises {
         };
         Ok(door.into_iter().chain(ground.objects()?).collect())
     }
+
+    /// What an agent may not change although its user may: the checkout that its worktree was made from, and
+    /// this program. A project without worktrees is worked on where it is.
+    fn fixed(&self, card: &Card, has_worktree: bool) -> Vec<PathBuf> {
+        let root = self.root(&card.dispatch).filter(|_| has_worktree);
+        let own = self.found.own.parent().map(Path::to_owned);
+        root.into_iter().chain(own.filter(|own| own.starts_with("/tmp"))).collect()
+    }
+
+    /// Where the project is on this machine: where its settings say, or where the project was set up.
+    pub(super) fn root(&self, dispatch: &Dispatch) -> Option<PathBuf> {
+        let own = self.settings.projects.get(&dispatch.project).cloned();
+        own.or_else(|| dispatch.root.as_ref().map(|root| PathBuf::from(root.as_str())))
+    }
+}
+
+/// Refuses to start a program beside what it would run although it is told not to, if no person has seen that.
+fn look_first(card: &Card, ground: &Ground) -> Result<(), Error> {
+    let heeds = card.program().heeds();
+    let worktree = ground.worktree().filter(|_| !heeds.is_empty());
+    let Some(worktree) = worktree else { return Ok(()) };
+    let changed = worktree.changed(card.dispatch.attempt.number, heeds)?;
+    match changed.into_iter().next() {
+        Some(path) => Err(Error::Unseen { program: card.program.clone(), path }),
+        None => Ok(()),
+    }
+}
+
+/// What is the agent's own of a place that everybody else uses, too.
+fn tmp_of(card: &Card) -> PathBuf {
+    card.home.with_file_name(of_generation("tmp", card.generation.unwrap_or(1)))
+}
+
+/// An empty folder that is used like `/tmp`. Nobody else comes there: those above it are for their owner alone.
+fn make_tmp(tmp: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tmp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "what an attempt before kept for a while is still there");
+        }
+        Ok(()) | Err(_) => {}
+    }
+    make_folder(tmp)?;
+    fs::set_permissions(tmp, Permissions::from_mode(0o1777))
 }
 
 /// What an agent is told: the rules, and the hand-off of its run.
@@ -336,7 +425,7 @@ fn inject(target: &Path, source: &Path) -> Result<(), Error> {
         let error = io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"));
         return Err(Error::File { path: source.to_owned(), error });
     }
-    write_private(target, &bytes).map_err(at(target))
+    put(target, &bytes)
 }
 
 /// Opens a file of a person to read. Whatever is no file is not waited for: a pipe may have no writer.
@@ -350,37 +439,10 @@ pub(super) fn open_plain(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it must be a plain file"))
 }
 
-/// Puts a file there whole or not at all. A link that an agent left in its home is replaced, not followed.
-pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    make_folder(folder)?;
-    let draft = path.with_extension("baton-new");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    File::open(folder)?.sync_all()
-}
-
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// A name as a part of a path: two names never become one.
-pub(super) fn plain(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-.".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("_{byte:02x}"));
-        }
-    }
-    out
+/// Puts a file into a home, where an agent may have taken the folders away.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    path.parent().map_or(Ok(()), make_folder).map_err(at(path))?;
+    replace(path, bytes).map_err(at(path))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {

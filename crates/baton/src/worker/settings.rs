@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use baton_domain::ids::{Account, Capability};
+use baton_domain::ids::{Account, Capability, ProjectId};
 use serde::Deserialize;
 
 use crate::adapters::{Consent, PROGRAMS, Program};
@@ -28,6 +28,9 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 pub const SLOTS_USUAL: u16 = 4;
 /// Memory that must be free for one more agent if nobody says.
 const MEMORY_FLOOR_USUAL: u64 = 512 << 20;
+/// Room on the disk of the data folder that must be left for one more agent if nobody says: a checkout and
+/// what is built in it.
+const DISK_FLOOR_USUAL: u64 = 1 << 30;
 /// How often work is copied if nobody says.
 const SNAPSHOT_EVERY_USUAL: Duration = Duration::from_secs(60);
 /// The shortest time between two copies: each one reads all files.
@@ -36,6 +39,8 @@ const SNAPSHOT_EVERY_MIN: Duration = Duration::from_secs(5);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Agents of one worker; each is a capability, and a worker has room for so many.
 const AGENTS_MAX: usize = 16;
+/// Projects of one worker that are elsewhere on its machine.
+const PROJECTS_MAX: usize = 256;
 /// Variables, files, words of one agent.
 const ITEMS_MAX: usize = 64;
 /// What is passed on of the worker's own variables if nobody says.
@@ -53,12 +58,16 @@ pub struct Settings {
     pub slots: u16,
     /// Bytes of memory that must be free for one more agent.
     pub memory_floor: u64,
+    /// Bytes that must be left on the disk of the data folder for one more agent.
+    pub disk_floor: u64,
     /// How often work is copied.
     pub snapshot_every: Duration,
     /// Which of the worker's own variables agents get.
     pub env: Vec<String>,
     /// How much agents are kept apart.
     pub isolation: Want,
+    /// Where projects are on this machine, if not where the server says.
+    pub projects: BTreeMap<ProjectId, PathBuf>,
     /// The agents, by their names.
     pub agents: BTreeMap<String, Agent>,
     /// Which of them is meant where a task does not say.
@@ -125,9 +134,11 @@ impl Error {
 struct Written {
     slots: Option<u16>,
     memory_floor: Option<String>,
+    disk_floor: Option<String>,
     snapshot_every: Option<String>,
     env: Option<Vec<String>>,
     isolation: Option<String>,
+    projects: BTreeMap<String, String>,
     agents: BTreeMap<String, WrittenAgent>,
     default_agent: Option<String>,
 }
@@ -238,7 +249,8 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
     if slots == 0 || usize::from(slots) > SLOTS_MAX {
         return wrong("slots", format!("must be 1 to {SLOTS_MAX}"));
     }
-    let memory_floor = written.memory_floor.map_or(Ok(MEMORY_FLOOR_USUAL), |text| bytes(&text))?;
+    let memory_floor = bytes("memory_floor", written.memory_floor, MEMORY_FLOOR_USUAL)?;
+    let disk_floor = bytes("disk_floor", written.disk_floor, DISK_FLOOR_USUAL)?;
     let snapshot_every =
         written.snapshot_every.map_or(Ok(SNAPSHOT_EVERY_USUAL), |text| every(&text))?;
     let env = written.env.unwrap_or_else(|| ENV_USUAL.map(str::to_owned).to_vec());
@@ -254,6 +266,7 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         Some("skip") => Want::Skip,
         Some(_) => return wrong("isolation", "must be try, require or skip"),
     };
+    let projects = projects_of(written.projects, found)?;
     if written.agents.len() > AGENTS_MAX {
         return wrong("agents", format!("must be at most {AGENTS_MAX}"));
     }
@@ -277,7 +290,38 @@ fn settings(written: Written, found: &Found) -> Result<Settings, Wrong> {
         );
     }
     let default_agent = written.default_agent;
-    Ok(Settings { slots, memory_floor, snapshot_every, env, isolation, agents, default_agent })
+    Ok(Settings {
+        slots,
+        memory_floor,
+        disk_floor,
+        snapshot_every,
+        env,
+        isolation,
+        projects,
+        agents,
+        default_agent,
+    })
+}
+
+fn projects_of(
+    written: BTreeMap<String, String>,
+    found: &Found,
+) -> Result<BTreeMap<ProjectId, PathBuf>, Wrong> {
+    if written.len() > PROJECTS_MAX {
+        return wrong("projects", format!("must be at most {PROJECTS_MAX}"));
+    }
+    let one = |(name, path): (String, String)| {
+        let field = format!("projects.{name}");
+        let Ok(project) = ProjectId::new(&name) else {
+            return wrong(field, "must be the name of a project");
+        };
+        let path = found.expand(&path);
+        match path.is_absolute() {
+            true => Ok((project, path)),
+            false => wrong(field, "must be an absolute path, or begin with ~/"),
+        }
+    };
+    written.into_iter().map(one).collect()
 }
 
 fn agent_of(name: &str, written: WrittenAgent, found: &Found) -> Result<Agent, Wrong> {
@@ -372,7 +416,8 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// A number of bytes as people write it: `512 MiB`.
-fn bytes(text: &str) -> Result<u64, Wrong> {
+fn bytes(field: &str, text: Option<String>, usual: u64) -> Result<u64, Wrong> {
+    let Some(text) = text else { return Ok(usual) };
     let rule = "must be a size like 512 MiB or 2 GiB, or 0";
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -381,10 +426,10 @@ fn bytes(text: &str) -> Result<u64, Wrong> {
         "KiB" | "K" => 1 << 10,
         "MiB" | "M" => 1 << 20,
         "GiB" | "G" => 1 << 30,
-        _ => return wrong("memory_floor", rule),
+        _ => return wrong(field, rule),
     };
     let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    number.map_or_else(|| wrong("memory_floor", rule), Ok)
+    number.map_or_else(|| wrong(field, rule), Ok)
 }
 
 fn every(text: &str) -> Result<Duration, Wrong> {

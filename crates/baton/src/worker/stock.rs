@@ -1,6 +1,7 @@
-//! How much room a worker has: places for agents, and the memory for one more.
+//! How much room a worker has: places for agents, and the memory and the disk for one more.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -57,6 +58,43 @@ impl Stock {
     pub fn free(&mut self, attempt: AttemptId) {
         self.taken.remove(&attempt);
     }
+}
+
+/// What is too little for one more agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// Free memory, and how much there must be.
+    Memory { left: u64, floor: u64 },
+    /// Room on the disk of the data folder, and how much there must be.
+    Disk { left: u64, floor: u64 },
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, knob, left, floor) = match self {
+            Self::Memory { left, floor } => ("memory", "memory_floor", left, floor),
+            Self::Disk { left, floor } => ("disk", "disk_floor", left, floor),
+        };
+        let (left, floor) = (left >> 20, floor >> 20);
+        write!(f, "{left} MiB of {what} are left, and `{knob}` is {floor} MiB")
+    }
+}
+
+/// What is too little for one more agent whose files are in this folder, if anything is.
+#[must_use]
+pub fn short(folder: &Path, memory_floor: u64, disk_floor: u64) -> Option<Short> {
+    let below = |left: Option<u64>, floor: u64| left.filter(|left| *left < floor);
+    if let Some(left) = below(memory_left(), memory_floor) {
+        return Some(Short::Memory { left, floor: memory_floor });
+    }
+    let left = below(disk_left(folder), disk_floor)?;
+    Some(Short::Disk { left, floor: disk_floor })
+}
+
+/// Bytes that this user may still write where the folder is. None if nobody tells.
+fn disk_left(folder: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(folder).ok()?;
+    room.f_bavail.checked_mul(room.f_frsize)
 }
 
 /// Bytes of memory that one more agent could have: what the machine has left, or what the group of this

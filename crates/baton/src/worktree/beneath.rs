@@ -27,11 +27,11 @@ pub(super) struct Identity {
 
 /// A folder, held open.
 #[derive(Debug)]
-pub(super) struct Root(OwnedFd);
+pub(crate) struct Root(OwnedFd);
 
 impl Root {
     /// Opens a folder of ours by its name.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self(openat(CWD, path, flags, Mode::empty())?))
     }
@@ -42,18 +42,23 @@ impl Root {
     }
 
     /// A folder inside.
-    pub(super) fn folder(&self, path: &Path) -> io::Result<Self> {
+    pub(crate) fn folder(&self, path: &Path) -> io::Result<Self> {
         self.reach(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map(Self)
     }
 
     /// A plain file inside, to read.
     pub(super) fn file(&self, path: &Path) -> io::Result<File> {
-        // Opening must not wait for whoever writes a pipe.
-        let file = self.reach(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
+        let file = self.whatever(path)?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile {
-            return Ok(file.into());
+            return Ok(file);
         }
         Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"))
+    }
+
+    /// Whatever is inside under that name and is no link, to ask what it is.
+    pub(crate) fn whatever(&self, path: &Path) -> io::Result<File> {
+        // Opening must not wait for whoever writes a pipe.
+        self.reach(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).map(File::from)
     }
 
     /// What a plain file holds, if it is not more than that.
@@ -77,7 +82,7 @@ impl Root {
     }
 
     /// What stands there; a link is told as a link.
-    pub(super) fn look(&self, path: &Path) -> io::Result<Stat> {
+    pub(crate) fn look(&self, path: &Path) -> io::Result<Stat> {
         Ok(statat(&self.0, path, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
@@ -87,7 +92,7 @@ impl Root {
     }
 
     /// The names inside, at most so many.
-    pub(super) fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
+    pub(crate) fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
         let mut names = vec![];
         for entry in Dir::read_from(self.0.as_fd())? {
             let entry = entry?;
@@ -144,7 +149,7 @@ impl Root {
     }
 
     /// The same, part by part.
-    pub(super) fn step_by_step(
+    pub(crate) fn step_by_step(
         &self,
         path: &Path,
         flags: OFlags,

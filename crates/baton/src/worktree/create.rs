@@ -27,6 +27,8 @@ const EXCLUDE_BYTES_MAX: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     pub key: Key,
+    /// The attempt that works there.
+    pub attempt: u32,
     pub project: &'a ProjectId,
     pub source: Source<'a>,
     /// The commit that the task begins from; one that goes on from a snapshot keeps the base of that.
@@ -133,7 +135,7 @@ impl House {
                 State::Ready | State::Over => {
                     // It is the folder that was made, or it is nobody's.
                     worktree.root()?;
-                    worktree.reopen()?;
+                    worktree.let_in(plan.attempt)?;
                     let (made, included) = (false, Included::default());
                     return Ok(Prepared { worktree, held, made, included });
                 }
@@ -162,8 +164,7 @@ impl House {
         done: &mut dyn FnMut(Step),
     ) -> Result<(Worktree, Included), Error> {
         let depot = self.make_depot(&plan.key.tenant, plan.project, &plan.base)?;
-        let record =
-            Record::new(self.deployment(), &plan.key, plan.project, &plan.base, plan.from.as_ref());
+        let record = Record::new(self.deployment(), plan);
         let mut worktree = Worktree { house: self.clone(), folder: folder.to_path_buf(), record };
         base(plan, &depot)?;
         let kept = match &plan.from {
@@ -215,16 +216,24 @@ impl House {
 
 /// Has the base in the depot.
 fn base(plan: &Plan<'_>, depot: &Depot) -> Result<(), Error> {
-    if !depot.has(&plan.base)? {
-        let Source::Repository(own) = plan.source else {
-            return Err(Error::NoCommit(plan.base.to_string()));
-        };
-        // The name must be a commit of theirs, not only a text.
-        own.resolve(plan.base.as_str())?;
-        let known: Vec<_> = depot.refs("refs/baton/")?.into_iter().map(|(_, oid)| oid).collect();
-        depot.take(&own.objects(), std::slice::from_ref(&plan.base), &known)?;
+    match plan.source {
+        Source::Repository(own) => depot.take_commit(own, &plan.base),
+        Source::Bundles if depot.has(&plan.base)? => Ok(()),
+        Source::Bundles => Err(Error::NoCommit(plan.base.to_string())),
     }
-    Ok(())
+}
+
+impl Depot {
+    /// Has a commit of the project's repository here.
+    pub(super) fn take_commit(&self, own: &Repository, commit: &Oid) -> Result<(), Error> {
+        if self.has(commit)? {
+            return Ok(());
+        }
+        // The name must be a commit of theirs, not only a text.
+        own.resolve(commit.as_str())?;
+        let known: Vec<_> = self.refs("refs/baton/")?.into_iter().map(|(_, oid)| oid).collect();
+        self.take(&own.objects(), std::slice::from_ref(commit), &known)
+    }
 }
 
 /// Puts the files of a commit into an empty folder, as they are in the commit, byte by byte.

@@ -1,17 +1,20 @@
 //! Where the worktrees of a deployment are on this machine.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use baton_domain::ids::{DeploymentId, ProjectId, TenantId};
 use rustix::fs::{FlockOperation, flock};
+
+use crate::files::make_folder;
 
 use super::beneath::Root;
 use super::names::{plain, refs_of};
 use super::record::Record;
 use super::{Depot, Error, Git, Key, Oid, State};
 
+/// Why a worktree is quarantined whose agent may still live.
+pub const UNPROVED: &str = "its death is not proved";
 /// The file that says which deployment a folder is of.
 const NAME: &str = "deployment";
 
@@ -137,8 +140,7 @@ impl House {
 
     /// Makes a folder of ours, which nobody else may enter.
     pub(super) fn make_folder(&self, folder: &Path) -> Result<(), Error> {
-        let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        make(folder).map_err(Error::file(folder))?;
+        make_folder(folder).map_err(Error::file(folder))?;
         let name = self.folder.join(NAME);
         if !name.exists() {
             fs::write(&name, format!("{}\n", self.deployment)).map_err(Error::file(&name))?;
@@ -177,6 +179,12 @@ impl Worktree {
         &self.record.base
     }
 
+    /// The last attempt that was let in.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.record.attempt
+    }
+
     /// How far it is.
     #[must_use]
     pub fn state(&self) -> &State {
@@ -213,15 +221,26 @@ impl Worktree {
         self.turn(State::Quarantined { why: why.to_owned() })
     }
 
-    /// Lifts a quarantine whose cause is gone: the late proof of death came.
+    /// Lifts a quarantine whose cause is gone: death was proved after all, or a person has looked. If the task has
+    /// gone on in a later one, it is needed no more.
     ///
     /// # Errors
     /// If that cannot be written down.
     pub fn release(&mut self) -> Result<(), Error> {
+        let key = self.key();
+        let later = Key { generation: key.generation + 1, ..key };
+        let went_on = Record::read(&self.house.folder_of(&later))?.is_some();
         match self.record.phase {
+            State::Quarantined { .. } if went_on => self.turn(State::Over),
             State::Quarantined { .. } => self.turn(State::Ready),
             State::Making | State::Ready | State::Over => Ok(()),
         }
+    }
+
+    /// Whether it is quarantined because a death is not proved, and for nothing else.
+    #[must_use]
+    pub fn is_unproved(&self) -> bool {
+        matches!(&self.record.phase, State::Quarantined { why } if why == UNPROVED)
     }
 
     /// Its task needs it no more, so that it may be pruned. A quarantined one stays as it is.
@@ -235,12 +254,10 @@ impl Worktree {
         }
     }
 
-    /// Its task goes on after all.
-    pub(super) fn reopen(&mut self) -> Result<(), Error> {
-        match self.record.phase {
-            State::Over => self.turn(State::Ready),
-            State::Making | State::Ready | State::Quarantined { .. } => Ok(()),
-        }
+    /// Its task goes on, by this attempt.
+    pub(super) fn let_in(&mut self, attempt: u32) -> Result<(), Error> {
+        self.record.attempt = attempt;
+        self.turn(State::Ready)
     }
 
     fn turn(&mut self, state: State) -> Result<(), Error> {

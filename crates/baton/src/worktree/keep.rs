@@ -25,6 +25,17 @@ pub struct Listed {
     pub last: Option<(String, Oid)>,
 }
 
+/// The last snapshot of a task.
+#[derive(Clone, Debug)]
+pub struct Last {
+    /// Where it is.
+    pub depot: Depot,
+    pub name: String,
+    /// The attempt that it is called after, and which one of it this is.
+    pub age: (u32, u32),
+    pub commit: Oid,
+}
+
 /// What becomes of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -44,6 +55,15 @@ pub struct Pruned {
     pub key: Key,
     pub path: PathBuf,
     pub fate: Fate,
+}
+
+/// A worktree whose quarantine is lifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    pub key: Key,
+    pub path: PathBuf,
+    /// Why it was quarantined.
+    pub why: String,
 }
 
 /// What was brought back.
@@ -85,14 +105,15 @@ impl House {
         tenant: &TenantId,
         task: TaskId,
         attempt: Option<u32>,
-    ) -> Result<(Depot, String, Oid), Error> {
+    ) -> Result<Last, Error> {
         let whose = of_task(tenant, task);
         let refs = refs_of(self.deployment(), &whose);
         for depot in self.depots()? {
             let all = named(&depot, &refs)?;
             let own = all.into_iter().filter(|one| attempt.is_none_or(|own| own == one.attempt));
             if let Some(last) = own.max_by_key(|one| (one.attempt, one.number)) {
-                return Ok((depot, last.name, last.commit));
+                let (age, name) = ((last.attempt, last.number), last.name);
+                return Ok(Last { depot, name, age, commit: last.commit });
             }
         }
         Err(Error::NoSnapshot(whose))
@@ -110,7 +131,7 @@ impl House {
         attempt: Option<u32>,
         to: &Path,
     ) -> Result<Restored, Error> {
-        let (depot, name, commit) = self.last_snapshot(tenant, task, attempt)?;
+        let Last { depot, name, commit, .. } = self.last_snapshot(tenant, task, attempt)?;
         if to.symlink_metadata().is_ok() {
             return Err(Error::Exists(to.to_path_buf()));
         }
@@ -119,6 +140,7 @@ impl House {
         let to = to.canonicalize().map_err(Error::file(to))?;
         let plan = Plan {
             key: Key { tenant: tenant.clone(), task, generation: 1 },
+            attempt: 0,
             project: &"restored".parse().expect("a plain word is a name"),
             source: Source::Bundles,
             base: kept.head().clone(),
@@ -164,6 +186,44 @@ impl House {
             self.tidy()?;
         }
         Ok(pruned)
+    }
+
+    /// Lifts the quarantine of the worktrees of a task, or of one generation of it; or only tells which. Whoever is
+    /// worked in stays as it is.
+    ///
+    /// # Errors
+    /// If there is no such worktree, if somebody works in one, or if it cannot be written down.
+    pub fn release(
+        &self,
+        (tenant, task): (&TenantId, TaskId),
+        generation: Option<u32>,
+        yes: bool,
+    ) -> Result<Vec<Released>, Error> {
+        let mut released = vec![];
+        for mut worktree in self.all_worktrees()? {
+            let key = worktree.key();
+            let meant = key.tenant == *tenant
+                && key.task == task
+                && generation.is_none_or(|own| own == key.generation);
+            let State::Quarantined { why } = worktree.state().clone() else { continue };
+            if !meant {
+                continue;
+            }
+            let _held = worktree.hold()?;
+            if yes {
+                worktree.release()?;
+            }
+            released.push(Released { key, path: worktree.path(), why });
+        }
+        Ok(released)
+    }
+
+    /// Those that are quarantined because a death is not proved.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn unproved(&self) -> Result<Vec<Worktree>, Error> {
+        Ok(self.all_worktrees()?.into_iter().filter(Worktree::is_unproved).collect())
     }
 
     /// Packs the repositories of all projects.

@@ -27,7 +27,8 @@ impl Key {
 }
 
 /// The task of a tenant, as a part of a path and of a ref.
-pub(super) fn of_task(tenant: &TenantId, task: TaskId) -> String {
+#[must_use]
+pub fn of_task(tenant: &TenantId, task: TaskId) -> String {
     format!("{}.{task}", plain(tenant.as_str()))
 }
 
@@ -41,14 +42,15 @@ pub(super) fn refs_of(deployment: &DeploymentId, whose: &str) -> String {
     format!("{}{whose}/", refs(deployment))
 }
 
-/// A name in letters that mean nothing to git and nothing to a path. Different names stay different.
-pub(super) fn plain(name: &str) -> String {
+/// A name in letters that mean nothing to git, to a path and to a shim. Different names stay different.
+#[must_use]
+pub fn plain(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || byte == b'-' {
             plain.push(char::from(byte));
         } else {
-            plain.push_str(&format!("%{byte:02x}"));
+            plain.push_str(&format!("_{byte:02x}"));
         }
     }
     plain

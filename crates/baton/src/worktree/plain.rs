@@ -131,6 +131,21 @@ impl Plain {
         written().map_err(Error::file(&path))
     }
 
+    /// Lifts a quarantine whose cause is gone. If the task has gone on in a later folder, it stays as it is.
+    ///
+    /// # Errors
+    /// If that cannot be written down.
+    pub fn release(&self) -> Result<(), Error> {
+        if Self::at(&self.place, self.generation + 1).path().exists() {
+            return Ok(());
+        }
+        let (own, path) = (self.own(), self.own().join("closed"));
+        match fs::remove_file(&path).and_then(|()| File::open(&own)?.sync_all()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            released => released.map_err(Error::file(&path)),
+        }
+    }
+
     /// Makes the folder, whole or not at all, with what the one before holds.
     fn make(&self) -> Result<(), Error> {
         let path = self.path();

@@ -1,14 +1,16 @@
 //! What is known about a worktree, beside its folder: a crash leaves either the old or the new.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use baton_domain::ids::{DeploymentId, ProjectId, TaskId, TenantId};
 use serde::{Deserialize, Serialize};
 
+use crate::files::replace;
+
 use super::beneath::Identity;
-use super::{Error, Key, Oid, Ran};
+use super::{Error, Key, Oid, Plan, Ran};
 
 /// The form of the record; a later one is not read by guessing.
 const FORM: u32 = 1;
@@ -41,6 +43,9 @@ pub(super) struct Record {
     pub(super) base: Oid,
     /// The snapshot that it began from.
     pub(super) from: Option<Oid>,
+    /// The last attempt that was let in.
+    #[serde(default)]
+    pub(super) attempt: u32,
     /// Which folder was made; none while there is none.
     pub(super) folder: Option<Identity>,
     pub(super) phase: State,
@@ -49,22 +54,18 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(
-        deployment: &DeploymentId,
-        key: &Key,
-        project: &ProjectId,
-        base: &Oid,
-        from: Option<&Oid>,
-    ) -> Self {
+    pub(super) fn new(deployment: &DeploymentId, plan: &Plan<'_>) -> Self {
+        let Plan { key, project, base, from, attempt, .. } = plan;
         Self {
             form: FORM,
             deployment: deployment.clone(),
             tenant: key.tenant.clone(),
-            project: project.clone(),
+            project: (*project).clone(),
             task: key.task,
             generation: key.generation,
             base: base.clone(),
-            from: from.cloned(),
+            from: from.clone(),
+            attempt: *attempt,
             folder: None,
             phase: State::Making,
             setup: vec![],
@@ -97,14 +98,8 @@ impl Record {
     /// Writes it whole or not at all.
     pub(super) fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECORD);
-        let written = || -> io::Result<()> {
-            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-            draft.write_all(&serde_json::to_vec_pretty(self)?)?;
-            draft.as_file().sync_all()?;
-            draft.persist(&path).map_err(|error| error.error)?;
-            File::open(folder)?.sync_all()
-        };
-        written().map_err(Error::file(&path))
+        let bytes = serde_json::to_vec_pretty(self).map_err(io::Error::other);
+        bytes.and_then(|bytes| replace(&path, &bytes)).map_err(Error::file(&path))
     }
 }
 

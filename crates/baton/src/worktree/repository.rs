@@ -48,6 +48,10 @@ impl Repository {
         &self.root
     }
 
+    pub(super) fn git(&self) -> &Git {
+        &self.git
+    }
+
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }
@@ -69,6 +73,16 @@ impl Repository {
         let call = self.call("rev-parse").args(["--verify", "--quiet"]);
         let ended = call.arg(format!("{name}^{{commit}}")).ends()?;
         Oid::said(&ended.out).filter(|_| ended.code == Some(0)).ok_or_else(none)
+    }
+
+    /// What the branch that is checked out is called; none if no branch is.
+    ///
+    /// # Errors
+    /// If git does not say.
+    pub fn branch(&self) -> Result<Option<String>, Error> {
+        let ended = self.call("symbolic-ref").args(["--quiet", "--short", "HEAD"]).ends()?;
+        let name = String::from_utf8(ended.out).ok().map(|name| name.trim_end().to_owned());
+        Ok(name.filter(|name| ended.code == Some(0) && !name.is_empty()))
     }
 
     /// Where a ref stands, if it is there.

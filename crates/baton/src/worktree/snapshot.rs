@@ -20,6 +20,8 @@ const TITLE: &str = "Baton snapshot";
 pub struct Snapshot {
     /// What it is called.
     pub name: String,
+    /// The attempt that it is called after, and which one of it this is.
+    pub age: (u32, u32),
     pub commit: Oid,
     /// The files: equal trees are equal files, so this is the fingerprint of the work.
     pub tree: Oid,
@@ -177,17 +179,6 @@ impl Kept {
 }
 
 impl Worktree {
-    /// What the files are now, in one word: equal if and only if names, contents and modes are.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    pub fn fingerprint(&self) -> Result<Oid, Error> {
-        let _looking = self.look()?;
-        let depot = self.depot()?;
-        let root = self.root()?;
-        Ok(self.scanned(&depot, &root, &self.record.base, true)?.0)
-    }
-
     /// Keeps everything that is there now, under the name of an attempt. If that is what the last snapshot
     /// holds, nothing is written.
     ///
@@ -195,6 +186,19 @@ impl Worktree {
     /// If the folder is not the one that was made, or cannot be read.
     pub fn snapshot(&self, attempt: u32) -> Result<Taken, Error> {
         self.take(attempt, true)
+    }
+
+    /// Which of these are not as they were in the commit that the task began from.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn changed(&self, attempt: u32, paths: &[&str]) -> Result<Vec<String>, Error> {
+        let taken = self.take(attempt, true)?;
+        let call = self.depot()?.call("diff-tree").args(["-r", "-z", "--name-only"]);
+        let call = call.args([self.record.base.as_str(), taken.snapshot().tree.as_str(), "--"]);
+        let said = call.args(paths).run()?;
+        let names = said.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
     /// The same. Without trust, every file is read again.
@@ -207,8 +211,9 @@ impl Worktree {
         let (tree, mut left_out) = self.scanned(&depot, &root, kept.head(), trust)?;
         left_out.commits = lost;
         let commit = committed(&depot, &tree, &kept)?;
-        let made = |name: String| Snapshot {
+        let made = |name: String, age: (u32, u32)| Snapshot {
             name,
+            age,
             commit: commit.clone(),
             tree: tree.clone(),
             head: kept.head().clone(),
@@ -217,14 +222,15 @@ impl Worktree {
         };
         let newest = all.iter().max_by_key(|one| (one.attempt, one.number));
         if let Some(newest) = newest.filter(|newest| newest.commit == commit) {
-            return Ok(Taken::Same(made(newest.name.clone())));
+            let age = (newest.attempt, newest.number);
+            return Ok(Taken::Same(made(newest.name.clone(), age)));
         }
         let own = all.iter().filter(|one| one.attempt == attempt);
         let number = own.map(|one| one.number).max().unwrap_or(0) + 1;
         let name = format!("{}{attempt}/{number}", self.refs());
         depot.call("update-ref").args([&name, commit.as_str(), &commit.nothing()]).run()?;
         self.thin_out(&depot, &all, attempt)?;
-        Ok(Taken::New(made(name)))
+        Ok(Taken::New(made(name, (attempt, number))))
     }
 
     /// What the agent's repository names, and how many commits of it cannot be had.

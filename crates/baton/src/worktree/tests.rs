@@ -16,8 +16,8 @@ use super::{Error, Git};
 
 #[test]
 fn different_names_stay_different_and_mean_nothing_to_a_path() {
-    assert_eq!(plain("team/shop.web"), "team%2fshop%2eweb");
-    assert_eq!(plain("a:b@c_d-e"), "a%3ab%40c_d-e");
+    assert_eq!(plain("team/shop.web"), "team_2fshop_2eweb");
+    assert_eq!(plain("a:b@c_d-e"), "a_3ab_40c_5fd-e");
 }
 
 #[test]

@@ -112,6 +112,17 @@ fn only_windows_that_are_full_say_when_codex_goes_on() {
 }
 
 #[test]
+fn what_opencode_asks_again_is_seen_in_its_log_alone() {
+    let line = "timestamp=2026-11-16T14:01:39.861Z level=ERROR run=1a720c9e message=\"stream error\" \
+                providerID=scripted error.error=\"AI_APICallError: it says so in the script\"\n";
+    let mut follower = follow(Program::Opencode);
+    let seen = follower.fold(Heard::Err(line.as_bytes()));
+    assert_eq!(seen, [Seen::Retrying { status: None }]);
+    let other = line.replace("level=ERROR", "level=INFO");
+    assert_eq!(follower.fold(Heard::Err(other.as_bytes())), []);
+}
+
+#[test]
 fn a_rising_counter_is_booked_once_whichever_way_it_is_told() {
     let told = |total: u64, last: u64| {
         let usage = json!({

@@ -42,6 +42,9 @@ fn shown(plan: &Plan) -> String {
     for (name, value) in &plan.environment {
         writeln!(text, "  {name}={value}").expect("a text takes all");
     }
+    for folder in &plan.folders {
+        writeln!(text, "  ~/{folder}/").expect("a text takes all");
+    }
     for file in &plan.files {
         writeln!(text, "  ~/{}: {}", file.path, file.content).expect("a text takes all");
     }

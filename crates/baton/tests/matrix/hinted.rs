@@ -23,6 +23,7 @@ const DESTRUCTIVE: &[&str] = &[
     "run complete",
     "run fail",
     "run cancel",
+    "run waive",
     "run exit",
     "run force-release",
     "run force-fail",

@@ -233,6 +233,7 @@ async fn verify(scene: &Scene) {
         line: LineId::new("tests").expect("a name"),
         finding: Finding::Holds { evidence: None },
         at: engine.now(),
+        signed: None,
     };
     let verdict = pass.verdict(Verdict { receipts: vec![receipt] }).expect("a worker may");
     let aim = Aim::Task(pass.task, vec![verdict]);
@@ -266,6 +267,10 @@ pub const TASKS: &[(&str, &str)] = &[
         "to be proved",
         r#"{ "contract": [{ "id": "tests", "kind": "gate", "command": "make test" }] }"#,
     ),
+    (
+        "to be vouched for",
+        r#"{ "contract": [{ "id": "tests", "kind": "gate", "command": "make test" }] }"#,
+    ),
 ];
 
 /// Who holds what, by the name of its token.
@@ -277,6 +282,7 @@ pub const HELD: &[(&str, &str)] = &[
     ("answered", "T-14"),
     ("claimed", "T-15"),
     ("submitted", "T-16"),
+    ("unproved", "T-17"),
 ];
 
 pub const STEPS: &[(Who, &str, &str)] = &[
@@ -297,6 +303,8 @@ pub const STEPS: &[(Who, &str, &str)] = &[
     (holding("failed"), "run fail", r#"{ "run": "mine", "code": "stuck", "reason": "no way" }"#),
     (holding("submitted"), "run begin", r#"{ "run": "mine" }"#),
     (holding("submitted"), "run complete", r#"{ "run": "mine", "summary": "all of it" }"#),
+    (holding("unproved"), "run begin", r#"{ "run": "mine" }"#),
+    (holding("unproved"), "run complete", r#"{ "run": "mine", "summary": "all of it" }"#),
     (holding("answered"), "run begin", r#"{ "run": "mine" }"#),
     (holding("answered"), "run ask", r#"{ "run": "mine", "question": "which day?" }"#),
     (ADA, "run answer", r#"{ "run": "T-14", "answer": "today" }"#),

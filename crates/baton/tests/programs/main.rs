@@ -1,7 +1,11 @@
 //! Real agent programs, started as a worker starts them and followed by their adapters, against a
 //! scripted model. `./check` installs the programs first, and asks for this by name.
 
+mod firm;
+mod hired;
 mod hostile;
+#[path = "../support/processes.rs"]
+mod processes;
 mod stage;
 
 use std::fs;

@@ -19,7 +19,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// Who runs agent programs where the tests are run by root: some of them refuse to be root's.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 /// How long a program may say nothing: they start slowly where others build.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The session of programs that take one.
@@ -62,7 +62,7 @@ fn agent(program: Program) -> Agent {
 }
 
 /// Where `./check` installs agent programs.
-fn installed(agent: Agent) -> PathBuf {
+pub fn installed(agent: Agent) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target");
     let installed = target.join("tools/agents");
     let (package, version) = agent.package();
@@ -79,7 +79,7 @@ impl Stage {
         let place = tempfile::tempdir().expect("there is room");
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o711)).expect("it is ours");
         let stage = Self { program, place };
-        for folder in [stage.work(), stage.home().join("tmp"), stage.home().join(".codex")] {
+        for folder in [stage.work(), stage.home().join("tmp")] {
             fs::create_dir_all(folder).expect("there is room");
         }
         stage
@@ -136,6 +136,9 @@ impl Stage {
             turns_max: None,
         };
         let plan = self.program.plan(&turn).expect("it can be started");
+        for folder in &plan.folders {
+            fs::create_dir_all(home.join(folder)).expect("there is room");
+        }
         for file in &plan.files {
             let path = home.join(&file.path);
             fs::create_dir_all(path.parent().expect("it is in a folder")).expect("there is room");
@@ -216,7 +219,7 @@ impl Stage {
     }
 }
 
-fn give_away(path: &Path) {
+pub fn give_away(path: &Path) {
     lchown(path, Some(NOBODY), Some(NOBODY)).expect("we are root");
     if path.is_dir() && !path.is_symlink() {
         for one in fs::read_dir(path).expect("it is ours") {

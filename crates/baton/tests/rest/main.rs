@@ -15,6 +15,7 @@ mod notified;
 mod often;
 mod operator;
 mod origins;
+mod pages;
 mod strangers;
 mod streams;
 mod tls;

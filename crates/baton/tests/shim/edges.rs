@@ -8,6 +8,7 @@ use baton::shim::{Found, Isolation, Launch, Process, Proof, Status, adopt, launc
 use baton_domain::run::Death;
 use rustix::process::{Pid, getpid};
 
+use crate::mute::Mute;
 use crate::stage::{APART, PLAIN, Stage, WAYS, allowed, skipped};
 
 /// Somebody who has nothing to do with any agent.
@@ -108,6 +109,36 @@ async fn what_survives_the_kill_is_told_as_a_survivor_until_it_is_gone() {
         assert!(!live.stage.has_survivors(), "{way}");
     }
     fs::remove_dir(freezer).expect("it is empty");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_file_system_that_never_answers_is_told_as_a_survivor_until_it_is_gone() {
+    for (way, isolation) in WAYS {
+        if !allowed(isolation) {
+            skipped(&format!("a process in uninterruptible sleep, by {way}"));
+            continue;
+        }
+        let stage = Stage::new();
+        let folder = stage.path("mute");
+        let Some(mute) = Mute::mounted(&folder) else {
+            skipped(&format!("a process in uninterruptible sleep, by {way} (no FUSE)"));
+            continue;
+        };
+        let mut spec = stage.spec("stuck", isolation);
+        spec.proof_ms = 300;
+        spec.env.insert("MUTE".into(), folder.to_str().expect("a plain name").into());
+        let mut live = stage.launch(spec).await;
+        live.hears("here").await;
+        mute.is_asked();
+        live.handle.stop(Some(0)).await.expect("it listens");
+        let unproved = live.proof().await;
+        assert_eq!(unproved, Proof { death: Death::None, survivor: true }, "{way}");
+        assert!(live.stage.has_survivors(), "{way}: it does survive");
+        mute.give_up();
+        let proof = live.proof().await;
+        assert!(proof.death != Death::None && !proof.survivor, "{way}: {proof:?}");
+        assert!(!live.stage.has_survivors(), "{way}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

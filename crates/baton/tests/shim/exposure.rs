@@ -187,3 +187,53 @@ fn own_kib(pid: i32) -> u64 {
     let own = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
     own.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).expect("Linux says it")
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_in_a_namespace_has_a_tmp_of_its_own_and_changes_nothing_that_is_fixed() {
+    if !allowed(APART) {
+        return skipped("a /tmp of its own");
+    }
+    let theirs = tempfile::NamedTempFile::new_in("/tmp").expect("there is room");
+    let stage = Stage::new();
+    let (tmp, checkout) = (stage.path("tmp"), stage.path("checkout"));
+    for folder in [&tmp, &checkout] {
+        fs::create_dir(folder).expect("it is new");
+    }
+    fs::write(checkout.join("file"), "as it was\n").expect("it is written");
+    let text = |path: &std::path::Path| path.to_str().expect("a plain name").to_owned();
+    let mut spec = stage.spec("idle", APART);
+    let script = "echo mine > /tmp/mine && echo also > /var/tmp/also
+        test -e \"$THEIRS\" && echo sees theirs
+        cat \"$CHECKOUT/file\"
+        (echo changed >> \"$CHECKOUT/file\") 2> /dev/null && echo changes it
+        touch \"$CHECKOUT/new\" 2> /dev/null && echo adds to it
+        mv \"$CHECKOUT\" \"$CHECKOUT.old\" 2> /dev/null && echo moves it
+        touch here \"$HOME/here\" && echo works
+        echo ${TMPDIR-unset}; echo here";
+    spec.argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    spec.env.insert("THEIRS".into(), text(theirs.path()));
+    spec.env.insert("CHECKOUT".into(), text(&checkout));
+    spec.tmp = Some(tmp.clone());
+    spec.fixed = vec![checkout.clone()];
+    let mut live = stage.launch(spec).await;
+    live.proof().await;
+    assert_eq!(live.out(), "as it was\nworks\nunset\nhere\n");
+    assert_eq!(fs::read_to_string(tmp.join("mine")).expect("it is there"), "mine\n");
+    assert_eq!(fs::read_to_string(tmp.join("also")).expect("it is there"), "also\n");
+    assert!(!std::path::Path::new("/tmp/mine").exists());
+    let launch = live.stage.place.launch().expect("it is read").expect("it is there");
+    assert!(launch.isolation.own_tmp && launch.isolation.fixed == [checkout], "{launch:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_a_namespace_is_told_where_its_tmp_is() {
+    let stage = Stage::new();
+    let tmp = stage.path("tmp");
+    fs::create_dir(&tmp).expect("it is new");
+    let mut spec = stage.spec("idle", PLAIN);
+    spec.argv = ["/bin/sh", "-c", "echo $TMPDIR"].map(str::to_owned).to_vec();
+    spec.tmp = Some(tmp.clone());
+    let mut live = stage.launch(spec).await;
+    live.proof().await;
+    assert_eq!(live.out(), format!("{}\n", tmp.display()));
+}

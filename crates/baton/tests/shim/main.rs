@@ -4,6 +4,7 @@ mod adoption;
 mod edges;
 mod exposure;
 mod fences;
+mod mute;
 mod stage;
 mod talk;
 mod zoo;

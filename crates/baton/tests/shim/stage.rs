@@ -115,6 +115,8 @@ impl Stage {
             isolation,
             hidden: vec![],
             shown: vec![],
+            fixed: vec![],
+            tmp: None,
         }
     }
 

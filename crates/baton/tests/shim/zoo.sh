@@ -30,6 +30,7 @@ case $member in
         sh "$self" quiet-idle next & sh "$self" quiet-idle next &
         echo here; linger ;;
     quiet-idle) linger ;;
+    stuck) echo here; cat "$MUTE/file"; linger ;;
     daemon) (setsid sh "$self" quiet-idle next </dev/null &); echo here; linger ;;
     sessions) setsid sh "$self" sessions-next next & echo here; linger ;;
     sessions-next) setsid sh "$self" sessions-next next & exit 0 ;;

@@ -80,7 +80,7 @@ pub fn policy(chance: &mut Chance) -> Policy {
 pub fn contract() -> (Contract, Digest) {
     let line = |word| LineId::new(word).expect("a plain word is a name");
     let lines = [
-        (line("made"), Term::Artifact { path: text("out.txt"), bytes_min: 1 }),
+        (line("made"), Term::Artifact { path: text("out.txt"), bytes_min: 1, schema: None }),
         (line("tests"), Term::Gate { command: text("true"), timeout: Millis::minutes(1) }),
     ];
     (Contract { lines: lines.into() }, digest())
@@ -96,7 +96,8 @@ pub fn receipts(passes: bool, at: Timestamp) -> Vec<Receipt> {
         true => Finding::Holds { evidence: None },
         false => Finding::Fails { reason: text("it is red"), evidence: None },
     };
-    let of = |(line, holds): (LineId, bool)| Receipt { line, finding: finding(holds), at };
+    let of =
+        |(line, holds): (LineId, bool)| Receipt { line, finding: finding(holds), at, signed: None };
     let lines = contract().0.lines.into_keys().enumerate();
     lines.map(|(number, line)| of((line, passes || number == 0))).collect()
 }

@@ -38,14 +38,15 @@ impl Drop for House {
 impl House {
     /// A folder with settings, in which nothing runs.
     pub fn empty(steps: &str) -> Self {
-        let folder = tempfile::tempdir().expect("there is room");
+        // Not in /tmp, of which agents have their own.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room");
         let house = Self { folder, url: String::new(), server: None, worker: None, others: vec![] };
         fs::create_dir(house.data()).expect("there is room");
         rustix::fs::chmod(house.data(), Mode::RWXU).expect("it is ours");
         house.steps(steps);
         let steps = house.path("steps");
         let settings = format!(
-            "slots = 2\nmemory_floor = '0'\n[agents.demo]\nprogram = 'script'\narguments = ['{}']\n",
+            "slots = 2\nmemory_floor = '0'\ndisk_floor = '0'\n[agents.demo]\nprogram = 'script'\narguments = ['{}']\n",
             steps.display()
         );
         fs::write(house.data().join("worker.toml"), settings).expect("there is room");

@@ -3,7 +3,14 @@
 mod answers;
 mod background;
 mod fenced;
+mod handoff;
 mod house;
 mod killed;
+mod limits;
+mod machines;
+mod points;
+#[path = "../support/processes.rs"]
+mod processes;
 mod proxy;
+mod ward;
 mod whole;

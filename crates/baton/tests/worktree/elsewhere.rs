@@ -23,13 +23,13 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
         depot.bundle(&snapshot.name, std::slice::from_ref(&base), &added).expect("a bundle");
     assert!(bytes < 4_096, "{bytes} bytes for three small changes");
     let (tenant, name) = (tenant(), name());
-    let refused = there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit);
+    let refused = there.house.take_snapshot(&key(2), &name, &[&added], &snapshot.commit);
     assert!(matches!(refused, Err(Error::MissingBase(_))), "{refused:?}");
-    let refused = there.house.take_base(&tenant, &name, &whole, &snapshot.commit);
+    let refused = there.house.take_base((&tenant, &name), &[&whole], &snapshot.commit);
     assert!(matches!(refused, Err(Error::OtherBundle(_))), "{refused:?}");
-    there.house.take_base(&tenant, &name, &whole, &base).expect("it can be taken in");
-    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("it, too");
-    there.house.take_snapshot(&key(2), &name, &added, &snapshot.commit).expect("and again");
+    there.house.take_base((&tenant, &name), &[&whole], &base).expect("it can be taken in");
+    there.house.take_snapshot(&key(2), &name, &[&added], &snapshot.commit).expect("it, too");
+    there.house.take_snapshot(&key(2), &name, &[&added], &snapshot.commit).expect("and again");
 
     let plan = Plan {
         key: key(2),
@@ -42,13 +42,13 @@ fn a_task_goes_on_elsewhere_with_its_uncommitted_files() {
     let status = "git status --porcelain && git log --format=%H";
     assert_eq!(sh(&again, status), sh(&tree, status));
     // The same work has the same name everywhere.
-    assert_eq!(second.worktree.fingerprint().expect("it can be read"), snapshot.tree);
+    assert_eq!(kept(&second.worktree, 2).tree, snapshot.tree);
     fs::write(again.join("u.txt"), "further").expect("a file");
-    let next = kept(&second.worktree, 2);
+    let next = kept(&second.worktree, 3);
     let depot = second.worktree.depot().expect("it is there");
     let back = there.folder.join("back.bundle");
     depot.bundle(&next.name, &[snapshot.commit], &back).expect("a bundle");
-    here.house.take_snapshot(&key(2), &name, &back, &next.commit).expect("it comes back");
+    here.house.take_snapshot(&key(2), &name, &[&back], &next.commit).expect("it comes back");
 }
 
 #[test]
@@ -62,19 +62,19 @@ fn a_bundle_that_was_cut_or_changed_is_refused_and_leaves_nothing() {
     let whole = fs::read(&file).expect("a file");
     for cut in [0, 10, 60, whole.len() / 2, whole.len() - 1] {
         fs::write(&file, &whole[..cut]).expect("a file");
-        let refused = there.house.take_base(&tenant(), &name(), &file, &base);
+        let refused = there.house.take_base((&tenant(), &name()), &[&file], &base);
         assert!(refused.is_err(), "{cut} of {} bytes were taken in", whole.len());
     }
     let mut changed = whole.clone();
     let last = changed.len() - 30;
     changed[last] ^= 1;
     fs::write(&file, &changed).expect("a file");
-    assert!(there.house.take_base(&tenant(), &name(), &file, &base).is_err());
+    assert!(there.house.take_base((&tenant(), &name()), &[&file], &base).is_err());
     let depot = there.house.depot(&tenant(), &name()).expect("it was made");
     let folder = depot.objects().parent().expect("a folder").to_path_buf();
     assert_eq!(sh(&folder, "git for-each-ref && git count-objects"), "0 objects, 0 kilobytes");
     fs::write(&file, &whole).expect("a file");
-    there.house.take_base(&tenant(), &name(), &file, &base).expect("whole it can be taken in");
+    there.house.take_base((&tenant(), &name()), &[&file], &base).expect("whole it can be taken in");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_repository_with_longer_names_for_objects_is_a_repository_like_any_other() {
     let file = here.folder.join("whole.bundle");
     depot.bundle(&snapshot.name, &[], &file).expect("a bundle");
     let (commit, name) = (snapshot.commit, name());
-    there.house.take_snapshot(&key(1), &name, &file, &commit).expect("it can be taken in");
+    there.house.take_snapshot(&key(1), &name, &[&file], &commit).expect("it can be taken in");
     let plan = Plan { from: Some(commit), ..plan(&name, Source::Bundles, snapshot.base) };
     let second = there.house.prepare(&plan, &mut no_setup).expect("it can be made");
     assert_eq!(everything(&second.worktree.path()), everything(&tree));

@@ -156,13 +156,12 @@ fn nothing_that_a_repository_brings_along_is_run() {
     let embedded = tree.join("embedded");
     trap.arm(&embedded, &embedded);
 
-    prepared.worktree.fingerprint().expect("it can be read");
     let taken = prepared.worktree.snapshot(1).expect("it can be kept");
     let snapshot = taken.snapshot();
     let depot = prepared.worktree.depot().expect("it is there");
     let bundle = world.folder.join("work.bundle");
     depot.bundle(&snapshot.name, std::slice::from_ref(&base), &bundle).expect("a bundle");
-    world.house.take_snapshot(&key(2), &name, &bundle, &snapshot.commit).expect("it comes back");
+    world.house.take_snapshot(&key(2), &name, &[&bundle], &snapshot.commit).expect("it comes back");
     let second = Plan { key: key(2), from: Some(snapshot.commit.clone()), ..first };
     world.house.prepare(&second, &mut no_setup).expect("it can be made");
     let branch = task_branch(&deployment(DEPLOYMENT), &tenant(), TaskId(1));

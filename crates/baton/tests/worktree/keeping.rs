@@ -121,7 +121,7 @@ fn two_deployments_on_one_machine_never_touch_each_other() {
     depot.bundle(&two.name, &[base], &bundle).expect("a bundle");
     let last = |house: &House| house.list().expect("it is read")[0].last.clone();
     let before = last(&world.house);
-    world.house.take_snapshot(&key(2), &name, &bundle, &two.commit).expect("it can be taken in");
+    world.house.take_snapshot(&key(2), &name, &[&bundle], &two.commit).expect("it can be taken in");
     assert_eq!(last(&world.house), before);
 
     ours.worktree.finish().expect("it is written down");

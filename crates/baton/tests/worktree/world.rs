@@ -78,6 +78,7 @@ pub fn key(generation: u32) -> Key {
 pub fn plan<'a>(project: &'a ProjectId, source: Source<'a>, base: Oid) -> Plan<'a> {
     Plan {
         key: key(1),
+        attempt: 1,
         project,
         source,
         base,

@@ -106,7 +106,7 @@ pub(super) fn finish_attempt(
             close(scene, flow, ending, &mut decision);
         }
         (Some(Owed::Close(ending)), _) => {
-            decision.events.push(Event::RunFinished { finish: Finish::Cancelled, reason: None });
+            decision.events.push(called_off(None));
             close(scene, flow, ending, &mut decision);
         }
         (_, Then::Finished { finish: Finish::Completed, result }) => {
@@ -155,8 +155,19 @@ pub(super) fn reserved(held: &Held, pool: &PoolName) -> u64 {
     held.takes.iter().filter(|take| take.pool == *pool).map(|take| take.amount).sum()
 }
 
+/// A pass that nobody holds is called off.
+pub(super) fn called_off(reason: Option<Reason>) -> Event {
+    Event::RunFinished { finish: Finish::Cancelled, reason, result: None }
+}
+
 /// The stage is passed: go on, or owe it while something stops the task.
-fn pass(scene: &Scene<'_>, flow: &Flow, stage: &StageName, doubted: bool, decision: &mut Decision) {
+pub(super) fn pass(
+    scene: &Scene<'_>,
+    flow: &Flow,
+    stage: &StageName,
+    doubted: bool,
+    decision: &mut Decision,
+) {
     let by_person =
         scene.project.stage(stage).is_some_and(|spec| spec.passed_by == PassedBy::Person);
     if by_person && !flow.holds.review {

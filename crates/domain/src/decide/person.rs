@@ -1,11 +1,12 @@
 //! What a person may do to a task.
 
 use crate::command::Person;
+use crate::contract::{Finding, Receipt};
 use crate::event::{Event, Opened, Requeue};
-use crate::ids::{StageName, TaskId};
-use crate::limits::LINEAGE_MAX;
-use crate::refusal::Refusal;
-use crate::run::{BlockKind, Fault, Finish, Idle, Mode, Outcome, Phase, RunState};
+use crate::ids::{LineId, StageName, TaskId};
+use crate::limits::{LINEAGE_MAX, LINES_MAX};
+use crate::refusal::{Missing, Refusal};
+use crate::run::{BlockKind, Fault, Finish, Idle, Mode, Outcome, Phase, RunResult, RunState};
 use crate::scene::{Decision, Scene};
 use crate::task::{Approval, Ending, Flow, Hold, Owed, Stage};
 use crate::text::{Code, Message, Reason};
@@ -43,6 +44,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Unblock(reason) => unblock(flow, reason),
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
         Person::Retry(reason) => retry(flow, reason),
+        Person::Waive(receipts) => waive(scene, flow, receipts),
         Person::Release(reason) => {
             force(scene, flow, Outcome::Released { until: None }, reason, now)
         }
@@ -85,7 +87,7 @@ fn shift(
             return Err(Refusal::Held { attempt: attempt_id(flow, held) });
         }
         Some(RunState::Idle(_)) => {
-            events.push(Event::RunFinished { finish: Finish::Cancelled, reason: None });
+            events.push(ending::called_off(None));
         }
         None => {}
     }
@@ -139,7 +141,6 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
         Ending::Superseded { .. } | Ending::Abandoned { .. } | Ending::Rejected { .. } => {}
     }
     let owing = Event::Owing { owed: Owed::Close(ending.clone()) };
-    let called_off = Event::RunFinished { finish: Finish::Cancelled, reason: None };
     let mut decision = Decision::default();
     match present(scene) {
         Some(grip) if matches!(grip.held.phase, Phase::Stopping { .. }) => {
@@ -157,7 +158,7 @@ fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, now: Timestamp) -> Dec
             }
             decision = stop;
         }
-        None if flow.run.is_some() => decision.events.push(called_off),
+        None if flow.run.is_some() => decision.events.push(ending::called_off(None)),
         None => {}
     }
     ending::close(scene, flow, ending, &mut decision);
@@ -220,9 +221,7 @@ fn unblock(flow: &Flow, reason: &Reason) -> Decided {
 
 fn cancel(scene: &Scene<'_>, flow: &Flow, reason: &Reason, now: Timestamp) -> Decided {
     match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
-        RunState::Idle(_) => {
-            happened(Event::RunFinished { finish: Finish::Cancelled, reason: Some(reason.clone()) })
-        }
+        RunState::Idle(_) => happened(ending::called_off(Some(reason.clone()))),
         RunState::Held(_) => force(scene, flow, Outcome::Cancelled, reason, now),
     }
 }
@@ -231,7 +230,7 @@ fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Times
     match flow.run.as_ref().ok_or(Refusal::NoRun)?.state {
         RunState::Idle(_) => {
             let finish = Finish::Failed { code: code.clone() };
-            let failed = Event::RunFinished { finish, reason: Some(reason.clone()) };
+            let failed = Event::RunFinished { finish, reason: Some(reason.clone()), result: None };
             let mut decision = Decision::of(vec![failed]);
             ending::wake(flow, false, &mut decision);
             Ok(decision)
@@ -241,6 +240,39 @@ fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Times
             force(scene, flow, outcome, reason, now)
         }
     }
+}
+
+/// A person vouches for what nobody proved. What was submitted counts as verified by that word, so all
+/// that is open must be named, and nothing that is not asked for.
+fn waive(scene: &Scene<'_>, flow: &Flow, receipts: &[Receipt]) -> Decided {
+    let run = flow.run.as_ref().ok_or(Refusal::NoRun)?;
+    let RunState::Idle(Idle::Submitted(_)) = &run.state else {
+        return Err(Refusal::WrongState { state: run.word() });
+    };
+    let brief = scene.task.and_then(|task| task.brief.as_ref()).ok_or(Refusal::NotFound)?;
+    let refuse = |rule: &str| Refusal::Invalid { field: "lines".into(), rule: rule.into() };
+    let asked = |one: &Receipt| brief.contract.lines.contains_key(&one.line);
+    if receipts.len() > LINES_MAX || !receipts.iter().all(asked) {
+        return Err(refuse("must be lines of the contract"));
+    }
+    if !receipts.iter().all(|one| matches!(one.finding, Finding::Waived { .. })) {
+        return Err(refuse("must be waived: a person vouches, and checks nothing"));
+    }
+    let open = brief.contract.failing(receipts);
+    if !open.is_empty() || receipts.is_empty() {
+        let missing = |line: &&LineId| Missing {
+            line: (*line).clone(),
+            code: "line_open",
+            path: String::new(),
+        };
+        return Err(Refusal::Incomplete { missing: open.iter().map(missing).collect() });
+    }
+    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true };
+    let (finish, result) = (Finish::Completed, Some(RunResult::Verified));
+    let finished = Event::RunFinished { finish, reason: None, result };
+    let mut decision = Decision::of(vec![verified, finished]);
+    ending::pass(scene, flow, &run.stage, flow.doubted, &mut decision);
+    Ok(decision)
 }
 
 /// Ends whoever holds the run.

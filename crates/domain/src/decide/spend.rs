@@ -7,6 +7,7 @@ use crate::pool::PoolName;
 use crate::run::{Block, Cap, Outcome, Phase, Purpose, Why};
 use crate::scene::{Decision, Scene};
 use crate::task::Flow;
+use crate::text::Reason;
 use crate::time::Timestamp;
 
 use super::Grip;
@@ -20,16 +21,15 @@ pub(super) fn spent(
     now: Timestamp,
 ) -> Decision {
     let mut decision = book(grip, total_micros);
-    if decision.is_nothing() || !is_to_stop(grip) || !is_overdrawn(scene, grip, total_micros) {
+    if decision.is_nothing() || !is_to_stop(grip) {
         return decision;
     }
+    let Some(sentence) = overdrawn(scene, grip, total_micros, now) else { return decision };
     // The end of a solo attempt must give back by what has just been booked, too.
     let mut held = grip.held.clone();
     held.spent_micros = total_micros;
     let grip = Grip { held: &held, ..*grip };
-    let block = Block::new(Why::Limit { cap: Cap::Budget }, now);
-    let outcome = Outcome::Blocked { block, answered: false };
-    let stop = conclude(scene, &grip, Sentence::new(outcome, None), now);
+    let stop = conclude(scene, &grip, sentence, now);
     decision.events.extend(stop.events);
     decision.pools.extend(stop.pools);
     decision.reactions.extend(stop.reactions);
@@ -82,12 +82,27 @@ fn is_to_stop(grip: &Grip<'_>) -> bool {
     works && active
 }
 
-/// Whether it has used up what it reserved and a budget has nothing left to add.
-fn is_overdrawn(scene: &Scene<'_>, grip: &Grip<'_>, total_micros: u64) -> bool {
-    grip.flow.budgets().any(|name| {
-        let over = |spent: u64| spent.saturating_sub(reserved(grip.held, &name));
+/// What becomes of an attempt that has used up what it reserved, if a budget has nothing left to add:
+/// where only the money of the day is gone, the run waits for the next one; else it is for a person.
+fn overdrawn(
+    scene: &Scene<'_>,
+    grip: &Grip<'_>,
+    total_micros: u64,
+    now: Timestamp,
+) -> Option<Sentence> {
+    let is_empty = |name: &PoolName| {
+        let over = |spent: u64| spent.saturating_sub(reserved(grip.held, name));
         let added = over(total_micros) - over(grip.held.spent_micros);
-        total_micros >= reserved(grip.held, &name)
-            && scene.pools.get(&name).is_some_and(|pool| pool.room() <= added)
-    })
+        total_micros >= reserved(grip.held, name)
+            && scene.pools.get(name).is_some_and(|pool| pool.room(now) <= added)
+    };
+    let empty: Vec<PoolName> = grip.flow.budgets().filter(is_empty).collect();
+    let first = empty.first()?;
+    if empty.iter().all(PoolName::is_of_day) {
+        let reason = Reason::new("reason", format!("the money of the day is spent: `{first}`"));
+        let outcome = Outcome::Released { until: Some(now.next_day()) };
+        return Some(Sentence::new(outcome, reason.ok()));
+    }
+    let block = Block::new(Why::Limit { cap: Cap::Budget }, now);
+    Some(Sentence::new(Outcome::Blocked { block, answered: false }, None))
 }

@@ -8,7 +8,7 @@ use crate::lane::{Claimant, Lane, Sort};
 use crate::limits::LINEAGE_MAX;
 use crate::pool::{PoolName, Take};
 use crate::project::WorkedBy;
-use crate::run::{Block, Cap, Finish, Finished, Held, Idle, Phase, Run, RunState, Why};
+use crate::run::{Block, Cap, Delay, Finish, Finished, Held, Idle, Phase, Run, RunState, Why};
 use crate::task::{Approval, Flow, Hold, Kind, Stage, Wait};
 use crate::time::Timestamp;
 
@@ -158,6 +158,9 @@ fn of_run(outlook: &Outlook<'_>, run: &Run, found: &mut Found, now: Timestamp) {
     match idle {
         Idle::Delayed { due_at, why } => {
             found.cure(Hindrance::Delayed { until: *due_at, why: *why }, None, Remedy::Retry);
+            if *why == Delay::RateLimit {
+                of_budgets(outlook, found, now);
+            }
         }
         Idle::Blocked(block) => of_block(outlook, block, found, now),
         Idle::Queued | Idle::Submitted(_) => {
@@ -191,9 +194,14 @@ fn of_block(outlook: &Outlook<'_>, block: &Block, found: &mut Found, now: Timest
         found.cure(Hindrance::Recurring, Some(block.at), Remedy::Unblock);
     }
     if block.why == (Why::Limit { cap: Cap::Budget }) {
-        let budgets = outlook.flow.budgets().map(|pool| Take { pool, amount: 1 });
-        of_pools(outlook, budgets, found, now);
+        of_budgets(outlook, found, now);
     }
+}
+
+/// The budgets that are spent, for a run that waits for money.
+fn of_budgets(outlook: &Outlook<'_>, found: &mut Found, now: Timestamp) {
+    let budgets = outlook.flow.budgets().map(|pool| Take { pool, amount: 1 });
+    of_pools(outlook, budgets, found, now);
 }
 
 /// Everything that must admit whoever claims this task.
@@ -218,7 +226,8 @@ fn of_pools(
             found.cure(hindrance, Some(shut.since), Remedy::Resume { pool: name });
         } else if !pool.admits(amount, now) {
             let next = Remedy::RaiseLimit { pool: name.clone() };
-            found.cure(Hindrance::PoolFull { pool: name }, None, next);
+            let until = pool.opens_at(amount, now);
+            found.cure(Hindrance::PoolFull { pool: name, until }, None, next);
         }
     }
 }

@@ -160,7 +160,12 @@ pub fn receipt(holds: bool, at: Timestamp) -> Receipt {
     } else {
         Finding::Fails { reason: reason(), evidence: None }
     };
-    Receipt { line: gate(), finding, at }
+    Receipt { line: gate(), finding, at, signed: None }
+}
+
+pub fn waiver() -> Receipt {
+    let finding = Finding::Waived { reason: reason() };
+    Receipt { line: gate(), finding, at: Timestamp(0), signed: None }
 }
 
 pub fn verdict(holds: bool, at: Timestamp) -> Verdict {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_domain::command::{NewTask, Person, Supervisor};
-use baton_domain::explain::{Explained, Hindrance, Outlook, Remedy, explain};
+use baton_domain::explain::{Exhausted, Explained, Hindrance, Outlook, Remedy, exhausted, explain};
 use baton_domain::ids::{Account, ConcurrencyKey, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::limits::SILENT_AFTER;
@@ -243,14 +243,18 @@ fn every_pool_that_keeps_a_run_waiting_is_named() {
     }
     for pool in [
         PoolName::Stage(project.clone(), stage("coding")),
-        PoolName::Key(project, key),
+        PoolName::Key(project.clone(), key),
         PoolName::Budget(parent),
         PoolName::Budget(id),
+        PoolName::ProjectBudget(project.clone()),
+        PoolName::ProjectDayBudget(project),
+        PoolName::DayBudget,
         PoolName::Holder(principal("solo")),
     ] {
         full(&mut world, pool.clone());
         let next = Some(Remedy::RaiseLimit { pool: pool.clone() });
-        let expected = Explained { hindrance: Hindrance::PoolFull { pool }, since: None, next };
+        let expected =
+            Explained { hindrance: Hindrance::PoolFull { pool, until: None }, since: None, next };
         assert_eq!(ask(&world, id, &[solo()]), [expected]);
         world.pools.clear();
     }
@@ -346,4 +350,27 @@ fn an_explanation_agrees_with_the_rules() {
             assert_eq!(queued && told.iter().all(free), claimed.is_ok(), "{told:?} {claimed:?}");
         }
     });
+}
+
+#[test]
+fn accounts_are_exhausted_once_everybody_who_asks_would_use_one_that_is_shut() {
+    let mut world = world();
+    let account = |name: &str| Account::new(name).expect("the tests write proper names");
+    let by = |name: &str| Claimant { account: Some(account(name)), ..solo() };
+    let staff = [by("acme"), by("bolt")];
+    let told = |world: &World, staff: &[Claimant]| exhausted(staff, &world.pools, world.now);
+    assert_eq!(told(&world, &staff), None, "nothing is shut");
+    shut(&mut world, PoolName::Account(account("acme")));
+    assert_eq!(told(&world, &staff), None, "the other is open");
+    shut(&mut world, PoolName::Account(account("bolt")));
+    let later = Some(world.now + Millis::hours(2));
+    let pool = world.pools.get_mut(&PoolName::Account(account("bolt"))).expect("it is shut");
+    pool.shut.as_mut().expect("it is shut").until = later;
+    let accounts = [account("acme"), account("bolt")].into();
+    let until = Some(world.now + Millis::hours(1));
+    assert_eq!(told(&world, &staff), Some(Exhausted { accounts, until }), "the first to open");
+    assert_eq!(told(&world, &[by("acme"), solo()]), None, "somebody needs no account");
+    assert_eq!(told(&world, &[]), None, "nobody asks");
+    world.now = world.now + Millis::hours(1);
+    assert_eq!(told(&world, &staff), None, "the first is open again");
 }

@@ -276,7 +276,10 @@ fn pools_hold_what_live_attempts_took_and_what_ended_ones_spent() {
             for (name, pool) in &world.pools {
                 assert_eq!(pool.used, taken.get(name).copied().unwrap_or(0), "{name}");
                 let over = spent.get(name).copied().unwrap_or(0) + beyond(world, name);
-                assert_eq!(pool.settled, over, "{name}");
+                match name.is_of_day() {
+                    true => assert!(pool.settled <= over, "{name}"),
+                    false => assert_eq!(pool.settled, over, "{name}"),
+                }
                 let limit = pool.limit.unwrap_or(u64::MAX);
                 assert!(pool.used <= limit, "{name} is overdrawn");
             }

@@ -61,7 +61,7 @@ fn line(name: &str) -> LineId {
 
 #[test]
 fn a_contract_names_nothing_twice() {
-    let artifact = |path: &str| Term::Artifact { path: text(path), bytes_min: 0 };
+    let artifact = |path: &str| Term::Artifact { path: text(path), bytes_min: 0, schema: None };
     let lines = |paths: [&str; 2]| Contract {
         lines: [("one", artifact(paths[0])), ("two", artifact(paths[1]))]
             .map(|(name, term)| (line(name), term))

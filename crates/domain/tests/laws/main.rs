@@ -19,6 +19,7 @@ mod looping;
 mod names;
 mod pacing;
 mod parking;
+mod patterns;
 mod reach;
 mod records;
 mod rules;

@@ -80,13 +80,27 @@ fn a_pool_has_one_spelling_that_reads_back() {
         "key shop database",
         "account provider/main",
         "budget T-128",
+        "budget project shop",
+        "budget day shop",
+        "budget day",
     ] {
         let name: PoolName = text.parse().expect("it is a pool");
         assert_eq!(name.to_string(), text);
     }
-    for text in
-        ["", "all", "stage shop", "project", "tree 1", "holder  ada", "scheduler ", "key A b"]
-    {
+    for text in [
+        "",
+        "all",
+        "stage shop",
+        "project",
+        "tree 1",
+        "holder  ada",
+        "scheduler ",
+        "key A b",
+        "budget",
+        "budget shop",
+        "budget day ",
+        "budget project",
+    ] {
         assert!(text.parse::<PoolName>().is_err(), "{text:?}");
     }
 }
@@ -142,7 +156,7 @@ fn the_beginning_of_a_text_is_a_text() {
 
 fn with_path(path: &str) -> (Result<(), Refusal>, Result<(), Refusal>) {
     let line = LineId::new("file").expect("a name");
-    let term = Term::Artifact { path: text(path), bytes_min: 0 };
+    let term = Term::Artifact { path: text(path), bytes_min: 0, schema: None };
     let artifact = Artifact { path: text(path), digest: digest(), bytes: 1 };
     let submission = Submission { artifacts: vec![artifact], ..Submission::default() };
     (Contract { lines: [(line, term)].into() }.check(), submission.check())

@@ -1,17 +1,17 @@
 //! What was submitted outlives whatever parks the run.
 
 use baton_domain::command::{NewTask, Patch, Person};
-use baton_domain::contract::{Contract, SubmissionMark};
-use baton_domain::ids::TaskId;
+use baton_domain::contract::{Contract, Receipt, SubmissionMark};
+use baton_domain::ids::{LineId, TaskId};
 use baton_domain::lane::Wants;
 use baton_domain::policy::Policy;
 use baton_domain::refusal::Refusal;
-use baton_domain::run::{Cap, Idle, Mode, RunState, Why};
+use baton_domain::run::{Cap, Finish, Idle, Mode, RunResult, RunState, Why};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    complete, contracted, digest, fail, lost, proved, reason, release, started, wanting, worker,
-    world,
+    complete, contracted, digest, fail, lost, proved, reason, receipt, release, started, waiver,
+    wanting, worker, world,
 };
 use crate::world::World;
 
@@ -118,4 +118,30 @@ fn a_run_that_had_nothing_submitted_is_queued_when_it_is_unblocked() {
     let plain = world.at_work(started(), Mode::Solo);
     world.supervisor(plain, lost()).expect("it is held");
     assert_eq!(world.word(plain), "delayed");
+}
+
+#[test]
+fn a_person_vouches_for_every_open_line_of_what_was_submitted_or_for_none() {
+    let mut world = world();
+    let id = world.at_work(contracted(), Mode::Solo);
+    let early = world.person(id, Person::Waive(vec![waiver()]));
+    assert_eq!(early.map_err(|refusal| refusal.code()), Err("wrong_state"), "nothing is submitted");
+    world.conclude(id, complete());
+    let before = world.flow(id).clone();
+    let Err(Refusal::Incomplete { missing }) = world.person(id, Person::Waive(vec![])) else {
+        panic!("a line is open");
+    };
+    assert_eq!((missing.len(), missing[0].code), (1, "line_open"));
+    let unknown = Receipt { line: LineId::new("unasked").expect("a name"), ..waiver() };
+    let checked = receipt(true, waiver().at);
+    for wrong in [vec![waiver(), unknown], vec![checked]] {
+        let refused = world.person(id, Person::Waive(wrong));
+        assert_eq!(refused.map_err(|refusal| refusal.code()), Err("invalid"));
+    }
+    assert_eq!(world.flow(id), &before, "a refusal changes nothing");
+
+    world.person(id, Person::Waive(vec![waiver()])).expect("all that is open is named");
+    let last = world.flow(id).last.as_ref().expect("the run is over");
+    assert_eq!((&last.finish, last.result), (&Finish::Completed, Some(RunResult::Verified)));
+    assert!(!world.flow(id).doubted);
 }

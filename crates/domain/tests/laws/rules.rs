@@ -254,7 +254,10 @@ fn what_a_person_calls_off_while_it_is_stopping_does_not_go_on() {
 
 fn two_files() -> NewTask {
     let file = |name: &str| {
-        (LineId::new(name).expect("a name"), Term::Artifact { path: text(name), bytes_min: 10 })
+        (
+            LineId::new(name).expect("a name"),
+            Term::Artifact { path: text(name), bytes_min: 10, schema: None },
+        )
     };
     let contract = Contract { lines: [file("a.txt"), file("b.txt")].into() };
     NewTask { contract: Some((contract, digest())), ..started() }

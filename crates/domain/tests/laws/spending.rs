@@ -179,6 +179,95 @@ fn only_the_last_attempts_may_tell_their_cost_late() {
     assert!(world.flow(id).settled.len() <= LATE_ATTEMPTS_MAX as usize);
 }
 
+/// A task that reserves 60 of a budget of 100.
+fn of_a_budget(pool: &PoolName) -> (World, TaskId) {
+    let mut world = world();
+    world.pools.insert(pool.clone(), Pool { limit: Some(100), ..Pool::default() });
+    let policy = Policy { budget_micros: 60, ..Policy::default() };
+    let id = world.made(NewTask { policy, ..started() });
+    (world, id)
+}
+
+#[test]
+fn a_project_and_a_day_have_money_like_a_tree() {
+    let project = world().project.id;
+    for pool in [
+        PoolName::ProjectBudget(project.clone()),
+        PoolName::ProjectDayBudget(project),
+        PoolName::DayBudget,
+    ] {
+        let (mut world, id) = of_a_budget(&pool);
+        let policy = Policy { budget_micros: 41, ..Policy::default() };
+        let other = world.made(NewTask { policy, ..started() });
+        world.take_up(id, Mode::Supervised);
+        assert_eq!(gone(&world, &pool), (60, 0), "reserved before anything is started");
+        let refused = world.claim(other, solo());
+        assert_eq!(refused, Err(Refusal::PoolFull { pool: pool.to_string() }));
+        world.supervisor(id, spend(99)).expect("it is held");
+        assert_eq!((world.word(id), gone(&world, &pool)), ("working", (60, 39)));
+        world.supervisor(id, spend(100)).expect("it is held");
+        assert_eq!(world.word(id), "stopping", "nothing is left");
+        world.supervisor(id, proved()).expect("it is dead");
+        assert_eq!(gone(&world, &pool), (0, 100));
+        let is_of_day = pool.is_of_day();
+        match &world.run(id).state {
+            RunState::Idle(Idle::Delayed { due_at, .. }) if is_of_day => {
+                assert_eq!(*due_at, world.now.next_day());
+            }
+            RunState::Idle(Idle::Blocked(block)) if !is_of_day => {
+                assert_eq!(block.why, Why::Limit { cap: Cap::Budget });
+            }
+            other => panic!("{pool}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_money_of_a_day_is_there_again_at_midnight_and_not_before() {
+    let pool = PoolName::DayBudget;
+    let (mut world, id) = of_a_budget(&pool);
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(100)).expect("it is held");
+    assert_eq!(world.word(id), "delayed");
+    let midnight = world.now.next_day();
+    let last = Millis(midnight.since(world.now).0 - 1);
+    world.wait(last);
+    world.pass(id);
+    assert_eq!((world.word(id), world.pools[&pool].room(world.now)), ("delayed", 0));
+    assert_eq!(world.pools[&pool].opens_at(60, world.now), Some(midnight));
+    world.wait(Millis(1));
+    world.pass(id);
+    assert_eq!((world.word(id), world.pools[&pool].room(world.now)), ("queued", 100));
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(60)).expect("it is held");
+    assert_eq!(gone(&world, &pool), (60, 0), "what was spent yesterday is forgotten");
+    world.conclude(id, complete());
+    assert_eq!(gone(&world, &pool), (0, 60));
+    assert_eq!(world.pools[&pool].day, Some(world.now.day()));
+}
+
+#[test]
+fn what_an_attempt_reserved_of_a_day_is_held_over_midnight() {
+    let pool = PoolName::DayBudget;
+    let (mut world, id) = of_a_budget(&pool);
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(70)).expect("it is held");
+    assert_eq!(gone(&world, &pool), (60, 10));
+    world.now = world.now.next_day();
+    assert_eq!(world.pools[&pool].room(world.now), 40, "only what it holds still counts");
+}
+
+#[test]
+fn where_a_lasting_budget_is_spent_too_a_person_is_needed() {
+    let pool = PoolName::DayBudget;
+    let (mut world, id) = of_a_budget(&pool);
+    let lasting = Pool { limit: Some(80), ..Pool::default() };
+    world.pools.insert(PoolName::ProjectBudget(world.project.id.clone()), lasting);
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(100)).expect("it is held");
+    assert_eq!(world.word(id), "blocked");
+}
+
 #[test]
 fn a_total_has_a_bound() {
     let (mut world, _, id) = funded(100, 0);

@@ -171,7 +171,7 @@ impl World {
         }
         self.change_lease(id, decision.lease.as_ref());
         for change in &decision.pools {
-            self.pools.entry(change.pool().clone()).or_default().apply(change);
+            self.pools.entry(change.pool().clone()).or_default().apply(change, self.now);
         }
         self.reactions.extend(decision.reactions.iter().cloned());
     }

@@ -61,10 +61,7 @@ impl Turn<'_> {
 
     /// A pause that ended since the last sweep was nobody's order.
     fn ring_for_opened_pools(&mut self) {
-        let ended = |pool: &Pool| {
-            let until = pool.shut.as_ref().and_then(|shut| shut.until);
-            until.is_some_and(|until| self.state.swept_at < until && until <= self.now)
-        };
+        let ended = |pool: &Pool| pool.has_opened(self.state.swept_at, self.now);
         for (tenant, own) in &self.state.tenants {
             if own.pools.values().any(ended) {
                 self.freed.push(Freed::Pools(tenant.clone()));

@@ -208,7 +208,7 @@ impl Turn<'_> {
         for change in &ruling.pools {
             // A pool that nobody set does not exist and counts nothing.
             if let Some(pool) = own.pools.get_mut(change.pool()) {
-                pool.apply(change);
+                pool.apply(change, now);
             }
         }
         own.pools.retain(|_, pool| !pool.is_idle());

@@ -10,8 +10,9 @@ use baton_domain::project::Project;
 
 use super::claims::Claimed;
 use super::connections::Lent;
+use super::heads::{self, Group};
 use super::ink::Done;
-use super::load;
+use super::load::{self, Entered};
 use super::look::{self, Wanted};
 use super::manner::{Manner, Tasks};
 use super::orders::Fail;
@@ -160,7 +161,7 @@ async fn once(
     lock_all: bool,
 ) -> Result<Answered, Ended> {
     lent.begun();
-    let (mut room, waiting) = load::enter(shared, lent, steps, manner).await?;
+    let Entered { mut room, waiting, guess } = load::enter(shared, lent, steps, manner).await?;
     if room.now.since(room.watched_at) > SILENCE_MAX {
         return Err(Ended::Silence);
     }
@@ -173,10 +174,15 @@ async fn once(
         look::look_again(shared, lent, &mut room, &first).await?;
         wanted = Wanted::of(&room, steps);
     }
-    let mut groups = lanes.groups(&room, steps);
+    let groups = lanes.groups(&room, steps);
     claims::want_pools(&room, &groups, steps, lock_all, &mut wanted);
     look::look_again(shared, lent, &mut room, &wanted).await?;
-    let (judged, stepped_over) = judge_all(shared, lent, &mut room, &mut groups, steps).await?;
+    let guessed = guess.map(|guess| guess.holds(&mut room, &groups)).transpose()?.flatten();
+    let locked = guessed.is_some();
+    let mut groups = guessed.unwrap_or(groups);
+    let (judged, stepped_over) =
+        judge_all(shared, lent, &mut room, &mut groups, steps, locked).await?;
+    manner.judged();
     let heads = finish(lent, &room).await?;
     let answers = judged.into_iter().map(|judged| match judged {
         Judged::Answer(Ok(done)) => Some(Ok(with_position(*done, &room, &heads))),
@@ -189,24 +195,28 @@ async fn once(
     Ok(Answered { answers, stepped_over })
 }
 
-/// Judges every step, and claims that found nothing again as long as there may be more heads.
+/// Judges every step, and claims that found nothing again as long as there may be more heads. The first
+/// heads may have been locked already.
 async fn judge_all(
     shared: &Shared,
     lent: &mut Lent<'_>,
     room: &mut Room,
-    groups: &mut [claims::Group],
+    groups: &mut [Group],
     steps: &[Step<'_>],
+    locked: bool,
 ) -> Result<(Vec<Judged>, Tasks), Trouble> {
     let mut judged: Vec<Judged> = steps.iter().map(|_| Judged::Hungry).collect();
     let mut stepped_over = Tasks::new();
-    for round in 0..claims::ROUNDS {
-        claims::lock_heads(shared, lent, room, groups, steps, round).await?;
+    for round in 0..heads::ROUNDS {
+        if round > 0 || !locked {
+            heads::lock(shared, lent, room, groups, steps, round).await?;
+        }
         for (at, step) in steps.iter().enumerate() {
             if matches!(judged[at], Judged::Hungry) {
                 judged[at] = judge(shared, room, step, at, groups)?;
             }
         }
-        stepped_over.extend(groups.iter().flat_map(claims::Group::stepped_over));
+        stepped_over.extend(groups.iter().flat_map(Group::stepped_over));
         let hungry = |at: usize| matches!(judged[at], Judged::Hungry);
         let left = groups.iter_mut().map(|group| group.keep(hungry)).filter(|any| *any).count();
         if left == 0 {
@@ -258,7 +268,7 @@ fn judge(
     room: &mut Room,
     step: &Step<'_>,
     at: usize,
-    groups: &[claims::Group],
+    groups: &[Group],
 ) -> Result<Judged, Trouble> {
     if step.is_held_elsewhere(room) {
         return Ok(Judged::LeftOut);

@@ -24,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(450);
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// When whoever waits for work looks again at what somebody holds.
 const SOON: Duration = Duration::from_millis(500);
+/// How long tidings are gathered after a notice: each is a transaction that wakes every server.
+const NOTICE_EVERY: Duration = Duration::from_millis(5);
 /// Bytes of one notice; the database allows eight thousand.
 const NOTICE_BYTES_MAX: usize = 7_000;
 
@@ -125,6 +127,7 @@ pub(super) async fn tell(shared: Arc<Shared>) {
                 conn = None;
             }
         }
+        tokio::time::sleep(NOTICE_EVERY).await;
     }
 }
 

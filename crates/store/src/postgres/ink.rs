@@ -246,7 +246,7 @@ fn settle_pools(
         }
         let Some(pool) = ledger.pools.get_mut(name) else { continue };
         touched.entry(name.clone()).or_insert_with(|| pool.clone());
-        pool.apply(change);
+        pool.apply(change, now);
     }
     let mut eased = false;
     for (name, before) in &touched {

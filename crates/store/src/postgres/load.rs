@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 
 use super::Shared;
 use super::claims;
+use super::heads::Guess;
 use super::manner::{Manner, Tasks};
 use super::room::{Earlier, Kept, Ledger, Room, Spot};
 use super::step::{Goal, Step};
@@ -67,18 +68,27 @@ const REQUESTS: &str =
             AND e.version = r.entry)
     FROM unnest($1::int8[], $2::text[], $3::text[]) n (tenant, principal, key)
     JOIN requests r ON r.tenant = n.tenant AND r.principal = n.principal AND r.key = n.key";
-const TENANTS: &str = "SELECT id, last_at, records_version, records_head FROM tenants
-    WHERE id = ANY($1::int8[])";
+/// Time, amnesty and how commits are kept, beside how far each tenant is.
 const STATE: &str = concat!(
     "SELECT ",
     told!(),
     ", (SELECT at FROM watched), (SELECT number FROM meta WHERE name = 'amnesty'),
-    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> ''"
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '',
+    t.id, t.last_at, t.records_version, t.records_head
+    FROM tenants t WHERE t.id = ANY($1::int8[])"
 );
 
 /// Tenants and tasks, as two arrays.
 pub(super) fn columns(pairs: &Tasks) -> (Vec<i64>, Vec<i64>) {
     pairs.iter().map(|(tenant, task)| (*tenant, int(task.0))).unzip()
+}
+
+/// What the first flush brought.
+pub(super) struct Entered {
+    pub(super) room: Room,
+    pub(super) waiting: Vec<claims::Waiting>,
+    /// Heads that claims may take, if the lanes are what they were.
+    pub(super) guess: Option<Guess>,
 }
 
 /// Where the answers of the first flush are.
@@ -90,7 +100,7 @@ struct First {
     requests: Option<usize>,
     owed: Option<usize>,
     lanes: Vec<(i64, usize)>,
-    tenants: usize,
+    guess: Option<Guess>,
     state: usize,
 }
 
@@ -100,7 +110,7 @@ pub(super) async fn enter(
     conn: &mut Conn,
     steps: &[Step<'_>],
     manner: Manner<'_>,
-) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
+) -> Result<Entered, Trouble> {
     let mut flush = Flush::default();
     flush.add(BEGIN, vec![]);
     flush.add(BOUNDS, manner.bounds());
@@ -121,7 +131,7 @@ pub(super) async fn enter_begun(
     shared: &Shared,
     conn: &mut Conn,
     steps: &[Step<'_>],
-) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
+) -> Result<Entered, Trouble> {
     fill(shared, conn, steps, Manner::Alone, Flush::default()).await
 }
 
@@ -131,7 +141,7 @@ async fn fill(
     steps: &[Step<'_>],
     manner: Manner<'_>,
     mut flush: Flush,
-) -> Result<(Room, Vec<claims::Waiting>), Trouble> {
+) -> Result<Entered, Trouble> {
     let mut room = Room::default();
     for step in steps {
         let fresh = || Ledger::new(step.tenant, step.tenant_id.clone());
@@ -141,7 +151,13 @@ async fn fill(
             room.tenants.entry(step.asked_in).or_insert_with(fresh);
         }
     }
-    let first = ask(&mut flush, &room, steps, manner);
+    for ledger in room.tenants.values_mut() {
+        if let Some((version, records)) = shared.last_records(ledger.key) {
+            (ledger.projects, ledger.set) = records;
+            (ledger.records_version, ledger.records_guessed) = (version, true);
+        }
+    }
+    let mut first = ask(shared, &mut flush, &room, steps, manner);
     let mut answers = conn.send(flush).await?;
     read_state(shared, &mut room, &mut answers, &first)?;
     if let Some(at) = first.tasks {
@@ -177,8 +193,10 @@ async fn fill(
         room.owed = answers.rows(at).iter().map(|row| row.get(0)).collect();
     }
     let lanes = first.lanes.into_iter();
-    let lanes = lanes.map(|(tenant, at)| claims::Waiting::read(tenant, &mut answers, at)).collect();
-    Ok((room, lanes))
+    let waiting =
+        lanes.map(|(tenant, at)| claims::Waiting::read(tenant, &mut answers, at)).collect();
+    let guess = first.guess.take().map(|guess| guess.hear(&mut answers));
+    Ok(Entered { room, waiting, guess })
 }
 
 /// Which of these somebody else holds: those that are there and could not be locked.
@@ -195,7 +213,13 @@ async fn held_elsewhere(conn: &mut Conn, room: &Room, named: &Tasks) -> Result<T
     Ok(rows.iter().map(|row| (row.get(0), TaskId(nat(row.get(1))))).collect())
 }
 
-fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -> First {
+fn ask(
+    shared: &Shared,
+    flush: &mut Flush,
+    room: &Room,
+    steps: &[Step<'_>],
+    manner: Manner<'_>,
+) -> First {
     let tenants: Vec<i64> = room.tenants.keys().copied().collect();
     let owed = steps.iter().filter_map(|step| Some((step.tenant, step.owed()?)));
     let (of_rows, rows): (Vec<i64>, Vec<i64>) = owed.unzip();
@@ -232,6 +256,7 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -
         steps.iter().filter(|step| step.is_claim()).map(|step| step.tenant).collect();
     let lanes = claimed.into_iter().map(|tenant| (tenant, claims::ask_lanes(flush, tenant)));
     let lanes = lanes.collect();
+    let guess = Guess::ask(shared, flush, room, steps);
     First {
         named,
         tasks: locked,
@@ -240,8 +265,8 @@ fn ask(flush: &mut Flush, room: &Room, steps: &[Step<'_>], manner: Manner<'_>) -
         requests,
         owed,
         lanes,
-        tenants: flush.add(TENANTS, params![tenants]),
-        state: flush.add(STATE, vec![]),
+        guess,
+        state: flush.add(STATE, params![tenants]),
     }
 }
 
@@ -253,8 +278,8 @@ fn read_state(
     answers: &mut Answers,
     first: &First,
 ) -> Result<(), Trouble> {
-    let state = answers.rows(first.state);
-    let state = state.first().ok_or_else(|| "the database has no time".to_owned())?;
+    let rows = answers.rows(first.state);
+    let state = rows.first().ok_or_else(|| "the database has no time".to_owned())?;
     if !super::open::is_durable(state.get(4)) {
         return Err(Trouble::Lost("synchronous_commit is below on".into()));
     }
@@ -262,15 +287,11 @@ fn read_state(
     room.watched_at = shared.watched_at(state.get(2));
     room.is_followed = state.get(5);
     room.amnesty = Timestamp(state.get::<_, Option<i64>>(3).unwrap_or(0));
-    for row in answers.rows(first.tenants) {
-        now = now.max(Timestamp(row.get(1)));
-        if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(0)) {
-            ledger.records_version = nat(row.get(2));
-            ledger.records_head = hash(row.get(3))?;
-            if let Some(records) = shared.known_records(ledger.key, ledger.records_version) {
-                (ledger.projects, ledger.set) = records;
-                ledger.records_known = true;
-            }
+    for row in rows.iter() {
+        now = now.max(Timestamp(row.get(7)));
+        if let Some(ledger) = room.tenants.get_mut(&row.get::<_, i64>(6)) {
+            ledger.records_head = hash(row.get(9))?;
+            ledger.know_version(nat(row.get(8)));
         }
     }
     room.now = shared.time.at_least(now);

@@ -7,6 +7,7 @@ use baton_domain::ids::TaskId;
 use super::Shared;
 use super::connections::Connections;
 use super::wire::{Param, params};
+use super::writer::Turn;
 
 /// Tasks, each with its tenant.
 pub(super) type Tasks = BTreeSet<(i64, TaskId)>;
@@ -15,8 +16,8 @@ pub(super) type Tasks = BTreeSet<(i64, TaskId)>;
 #[derive(Clone, Copy)]
 pub(super) enum Manner<'a> {
     /// Orders that came together. One whose task somebody holds is left out, so that the others do
-    /// not wait for it.
-    Together,
+    /// not wait for it. Once they are judged, the turn is the next batch's.
+    Together(&'a Turn),
     /// One order, which waits for whoever holds what it is about.
     Alone,
     /// Claims that stepped over tasks which somebody held, and that wait for these now.
@@ -31,7 +32,7 @@ impl<'a> Manner<'a> {
     /// A sweep has a connection of its own: however slow orders are, leases end in time.
     pub(super) fn connections(self, shared: &Shared) -> &Connections {
         match self {
-            Self::Together | Self::Alone | Self::Hungry(_) => &shared.writers,
+            Self::Together(_) | Self::Alone | Self::Hungry(_) => &shared.writers,
             Self::Sweep | Self::Hurried => &shared.sweepers,
         }
     }
@@ -40,7 +41,7 @@ impl<'a> Manner<'a> {
     /// wait for.
     pub(super) fn bounds(self) -> Vec<Param> {
         let (lock, statement) = match self {
-            Self::Together | Self::Alone => ("5s", "8s"),
+            Self::Together(_) | Self::Alone => ("5s", "8s"),
             Self::Hungry(_) => ("1s", "8s"),
             Self::Sweep => ("1s", "4s"),
             Self::Hurried => ("250ms", "4s"),
@@ -48,11 +49,19 @@ impl<'a> Manner<'a> {
         params![lock.to_owned(), statement.to_owned()]
     }
 
+    /// Everything is judged: what is left is to write it.
+    pub(super) fn judged(self) {
+        match self {
+            Self::Together(turn) => turn.end(),
+            Self::Alone | Self::Hungry(_) | Self::Sweep | Self::Hurried => {}
+        }
+    }
+
     /// Whether a task that somebody holds is waited for.
     pub(super) fn waits(self) -> bool {
         match self {
             Self::Alone | Self::Hungry(_) => true,
-            Self::Together | Self::Sweep | Self::Hurried => false,
+            Self::Together(_) | Self::Sweep | Self::Hurried => false,
         }
     }
 
@@ -60,7 +69,7 @@ impl<'a> Manner<'a> {
     pub(super) fn besides(self) -> Option<&'a Tasks> {
         match self {
             Self::Hungry(tasks) => Some(tasks),
-            Self::Together | Self::Alone | Self::Sweep | Self::Hurried => None,
+            Self::Together(_) | Self::Alone | Self::Sweep | Self::Hurried => None,
         }
     }
 }

@@ -16,27 +16,31 @@ use super::room::{Kept, Room};
 use super::standby;
 use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
+use crate::chain::ROOT;
 use crate::rows::{int, json, kept_since, lane_number, nat, stage_word};
 
 pub(super) const COMMIT: &str = "COMMIT";
-const DROP_LEASES: &str =
-    "DELETE FROM leases l USING unnest($1::int8[], $2::int8[]) n (tenant, task)
-    WHERE l.tenant = n.tenant AND l.task = n.task";
-const LEASES: &str = "INSERT INTO leases
-        (tenant, task, attempt, holder, nonce, expires_at, length, heard)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[], $5::bytea[], $6::int8[],
-        $7::int8[], $8::int8[])
+/// Leases that end, leases that begin or last longer, and what is over with them. They touch
+/// different rows, and a statement has a price of its own, so one statement has them all.
+const LEASES: &str = "WITH gone AS (
+        DELETE FROM leases l USING unnest($1::int8[], $2::int8[]) n (tenant, task)
+        WHERE l.tenant = n.tenant AND l.task = n.task),
+    over AS (
+        INSERT INTO attempts (tenant, task, number, run, version, principal, body)
+        SELECT * FROM unnest($3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[],
+            $8::text[], $9::bytea[])),
+    finished AS (
+        INSERT INTO runs (tenant, task, number, version, body)
+        SELECT * FROM unnest($10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::bytea[]))
+    INSERT INTO leases (tenant, task, attempt, expires_at, length, heard, holder, nonce)
+    SELECT * FROM unnest($15::int8[], $16::int8[], $17::int8[], $18::int8[], $19::int8[],
+        $20::int8[], $21::text[], $22::bytea[])
     ON CONFLICT (tenant, task) DO UPDATE SET attempt = excluded.attempt, holder = excluded.holder,
         nonce = excluded.nonce, expires_at = excluded.expires_at, length = excluded.length,
         heard = excluded.heard";
 const BRIEFS: &str = "INSERT INTO briefs (tenant, task, project, parent, version, body)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::int8[], $6::bytea[])
     ON CONFLICT (tenant, task) DO UPDATE SET version = excluded.version, body = excluded.body";
-const ATTEMPTS: &str = "INSERT INTO attempts (tenant, task, number, run, version, principal, body)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::text[],
-        $7::bytea[])";
-const RUNS: &str = "INSERT INTO runs (tenant, task, number, version, body)
-    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])";
 const CHECKPOINTS: &str = "INSERT INTO checkpoints (tenant, task, number, run, version, body)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::bytea[])";
 const ADD_EDGES: &str = "INSERT INTO edges (tenant, task, on_task)
@@ -95,18 +99,25 @@ const LATER_ENTRIES: &str = "INSERT INTO events
         n (tenant, back, task, version, principal, actor, salt, payload, wrote, first, second, at)
     JOIN tenants t ON t.id = n.tenant
     JOIN events e ON e.tenant = n.tenant AND e.task = n.task AND e.version = n.version - 1";
-const FLOWS: &str = "INSERT INTO flows (tenant, task, project, stage, version, live, lane, probe,
-        ready_at, due_at, held, epic, ended_at, body, head)
+/// Tasks that were born in this batch.
+const NEW_FLOWS: &str = "INSERT INTO flows (tenant, task, stage, version, live, lane, probe,
+        ready_at, due_at, held, ended_at, body, project, epic, head)
     SELECT n.*, (SELECT e.link FROM events e WHERE e.tenant = n.tenant AND e.task = n.task
         AND e.version = n.version)
-    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::int8[], $6::bool[],
-        $7::int8[], $8::int8[], $9::int8[], $10::int8[], $11::bool[], $12::bool[], $13::int8[],
-        $14::bytea[]) n (tenant, task, project, stage, version, live, lane, probe, ready_at,
-        due_at, held, epic, ended_at, body)
-    ON CONFLICT (tenant, task) DO UPDATE SET stage = excluded.stage, version = excluded.version,
-        live = excluded.live, lane = excluded.lane, probe = excluded.probe,
-        ready_at = excluded.ready_at, due_at = excluded.due_at, held = excluded.held,
-        ended_at = excluded.ended_at, body = excluded.body, head = excluded.head";
+    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::bool[], $6::int8[],
+        $7::int8[], $8::int8[], $9::int8[], $10::bool[], $11::int8[], $12::bytea[], $13::text[],
+        $14::bool[]) n (tenant, task, stage, version, live, lane, probe, ready_at, due_at, held,
+        ended_at, body, project, epic)";
+/// All others: they are there, and locked.
+const FLOWS: &str = "UPDATE flows f SET stage = n.stage, version = n.version, live = n.live,
+        lane = n.lane, probe = n.probe, ready_at = n.ready_at, due_at = n.due_at, held = n.held,
+        ended_at = n.ended_at, body = n.body,
+        head = (SELECT e.link FROM events e WHERE e.tenant = n.tenant AND e.task = n.task
+            AND e.version = n.version)
+    FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], $5::bool[], $6::int8[],
+        $7::int8[], $8::int8[], $9::int8[], $10::bool[], $11::int8[], $12::bytea[])
+        n (tenant, task, stage, version, live, lane, probe, ready_at, due_at, held, ended_at, body)
+    WHERE f.tenant = n.tenant AND f.task = n.task";
 
 /// How a flush ended: the last position of each tenant that has new entries.
 pub(super) type Heads = HashMap<i64, u64>;
@@ -119,7 +130,7 @@ pub(super) async fn commit(
 ) -> Result<Heads, Trouble> {
     let mut flush = Flush::default();
     leases(&mut flush, room);
-    history(&mut flush, &room.written);
+    briefs(&mut flush, &room.written);
     graph(&mut flush, &room.written);
     pools(&mut flush, room);
     if room.written.born {
@@ -151,42 +162,38 @@ pub(super) fn is_needed(room: &Room) -> bool {
         || room.tenants.values().any(|ledger| ledger.tasks.values().any(changed))
 }
 
+/// Leases, and rows of history. Several of one order keep their order in every table.
 fn leases(flush: &mut Flush, room: &Room) {
-    let (mut of_gone, mut gone) = (vec![], vec![]);
+    let mut gone: [Vec<i64>; 2] = Default::default();
     let mut rows: [Vec<i64>; 6] = Default::default();
     let (mut holders, mut nonces) = (vec![], vec![]);
     for (tenant, ledger) in &room.tenants {
         for (task, kept) in ledger.tasks.iter().filter(|(_, kept)| kept.lease_changed) {
             let Some(lease) = &kept.lease else {
-                of_gone.push(*tenant);
-                gone.push(int(task.0));
+                push(&mut gone, [*tenant, int(task.0)]);
                 continue;
             };
-            let numbers = [
-                *tenant,
-                int(task.0),
-                i64::from(lease.attempt),
-                lease.expires_at.0,
-                int(lease.length.0),
-                int(lease.heard),
-            ];
-            rows.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
+            let (attempt, length) = (i64::from(lease.attempt), int(lease.length.0));
+            let (expires_at, heard) = (lease.expires_at.0, int(lease.heard));
+            push(&mut rows, [*tenant, int(task.0), attempt, expires_at, length, heard]);
             holders.push(lease.holder.as_str().to_owned());
             nonces.push(lease.nonce.0.to_be_bytes().to_vec());
         }
     }
-    if !gone.is_empty() {
-        flush.add(DROP_LEASES, params![of_gone, gone]);
+    let (mut over, count) = history(flush, &room.written);
+    if gone[0].is_empty() && rows[0].is_empty() && count == 0 {
+        return;
     }
+    let [tenants, tasks] = gone;
+    let mut params = params![tenants, tasks];
+    params.append(&mut over);
     let [tenants, tasks, attempts, expiries, lengths, heard] = rows;
-    if !tasks.is_empty() {
-        let params = params![tenants, tasks, attempts, holders, nonces, expiries, lengths, heard];
-        flush.add(LEASES, params);
-    }
+    params.extend(params![tenants, tasks, attempts, expiries, lengths, heard, holders, nonces]);
+    flush.add(LEASES, params);
 }
 
-/// Rows of history, and briefs. Several of one order keep their order in every table.
-fn history(flush: &mut Flush, written: &Written) {
+/// Attempts and runs that are over, to go with the leases, and how many; checkpoints by themselves.
+fn history(flush: &mut Flush, written: &Written) -> (Vec<Param>, usize) {
     let mut attempts: [Vec<i64>; 5] = Default::default();
     let mut runs: [Vec<i64>; 4] = Default::default();
     let mut checkpoints: [Vec<i64>; 5] = Default::default();
@@ -212,19 +219,16 @@ fn history(flush: &mut Flush, written: &Written) {
             }
         }
     }
-    if !of_attempts.is_empty() {
-        let [a, b, c, d, e] = attempts;
-        flush.add(ATTEMPTS, params![a, b, c, d, e, holders, of_attempts]);
-    }
-    if !of_runs.is_empty() {
-        let [a, b, c, d] = runs;
-        flush.add(RUNS, params![a, b, c, d, of_runs]);
-    }
     if !of_checkpoints.is_empty() {
         let [a, b, c, d, e] = checkpoints;
         flush.add(CHECKPOINTS, params![a, b, c, d, e, of_checkpoints]);
     }
-    briefs(flush, written);
+    let count = of_attempts.len() + of_runs.len();
+    let [a, b, c, d, e] = attempts;
+    let mut over = params![a, b, c, d, e, holders, of_attempts];
+    let [a, b, c, d] = runs;
+    over.extend(params![a, b, c, d, of_runs]);
+    (over, count)
 }
 
 fn push<const N: usize>(columns: &mut [Vec<i64>; N], row: [i64; N]) {
@@ -379,42 +383,50 @@ fn due(flow: &Flow) -> Option<Timestamp> {
 }
 
 fn flows(flush: &mut Flush, room: &Room) {
-    let mut numbers: [Vec<i64>; 4] = Default::default();
-    let mut perhaps: [Vec<Option<i64>>; 4] = Default::default();
-    let mut flags: [Vec<bool>; 3] = Default::default();
-    let (mut projects, mut stages, mut bodies) = (vec![], vec![], vec![]);
+    let (mut new, mut moved) = (vec![], vec![]);
     for (tenant, ledger) in &room.tenants {
         for kept in ledger.tasks.values().filter(|kept| kept.entries > 0) {
-            let flow = &*kept.flow;
-            let live = flow.ending().is_none();
-            let lanes = if live { flow.lanes() } else { vec![] };
-            let lane = |probes: bool| {
-                let lane = lanes.iter().find(|lane| (lane.sort == Sort::Probe) == probes);
-                lane.map(lane_number)
-            };
-            push(&mut numbers, [*tenant, int(flow.id.0), int(flow.version), flow.ready_at().0]);
-            let due = due(flow).filter(|_| live).map(|at| at.0);
-            let row = [lane(false), lane(true), due, kept_since(flow).map(|at| at.0)];
-            perhaps.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            let held = flow.run.as_ref().is_some_and(|run| run.held().is_some());
-            let row = [live, held && live, flow.kind == Kind::Epic];
-            flags.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            projects.push(flow.project.as_str().to_owned());
-            stages.push(stage_word(&flow.stage).to_owned());
-            bodies.push(json(flow).into_bytes());
+            let born = kept.head == ROOT;
+            (if born { &mut new } else { &mut moved }).push((*tenant, &*kept.flow));
         }
     }
-    if bodies.is_empty() {
-        return;
+    if !new.is_empty() {
+        let projects: Vec<String> =
+            new.iter().map(|(_, flow)| flow.project.as_str().to_owned()).collect();
+        let epics: Vec<bool> = new.iter().map(|(_, flow)| flow.kind == Kind::Epic).collect();
+        let mut params = columns_of(&new);
+        params.extend(params![projects, epics]);
+        flush.add(NEW_FLOWS, params);
+    }
+    if !moved.is_empty() {
+        flush.add(FLOWS, columns_of(&moved));
+    }
+}
+
+/// What may change of a task, and is looked for.
+fn columns_of(flows: &[(i64, &Flow)]) -> Vec<Param> {
+    let mut numbers: [Vec<i64>; 4] = Default::default();
+    let mut perhaps: [Vec<Option<i64>>; 4] = Default::default();
+    let mut flags: [Vec<bool>; 2] = Default::default();
+    let (mut stages, mut bodies) = (vec![], vec![]);
+    for (tenant, flow) in flows {
+        let live = flow.ending().is_none();
+        let lanes = if live { flow.lanes() } else { vec![] };
+        let lane = |probes: bool| {
+            let lane = lanes.iter().find(|lane| (lane.sort == Sort::Probe) == probes);
+            lane.map(lane_number)
+        };
+        push(&mut numbers, [*tenant, int(flow.id.0), int(flow.version), flow.ready_at().0]);
+        let due = due(flow).filter(|_| live).map(|at| at.0);
+        let row = [lane(false), lane(true), due, kept_since(flow).map(|at| at.0)];
+        perhaps.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        let held = flow.run.as_ref().is_some_and(|run| run.held().is_some());
+        flags.iter_mut().zip([live, held && live]).for_each(|(column, flag)| column.push(flag));
+        stages.push(stage_word(&flow.stage).to_owned());
+        bodies.push(json(*flow).into_bytes());
     }
     let [tenants, tasks, versions, ready] = numbers;
     let [lanes, probes, dues, ends] = perhaps;
-    let [live, held, epics] = flags;
-    flush.add(
-        FLOWS,
-        params![
-            tenants, tasks, projects, stages, versions, live, lanes, probes, ready, dues, held,
-            epics, ends, bodies
-        ],
-    );
+    let [live, held] = flags;
+    params![tenants, tasks, stages, versions, live, lanes, probes, ready, dues, held, ends, bodies]
 }

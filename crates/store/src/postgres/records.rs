@@ -14,7 +14,7 @@ use super::batch::{Ended, roll_back, with_position};
 use super::connections::Lent;
 use super::ink::{Done, Draft};
 use super::keys;
-use super::load::{self, BEGIN, BOUNDS, OWN_RECORDS, RECORDS_LOCK};
+use super::load::{self, BEGIN, BOUNDS, Entered, OWN_RECORDS, RECORDS_LOCK};
 use super::look;
 use super::manner::Manner;
 use super::orders::Fail;
@@ -134,7 +134,7 @@ async fn once(
         ends: order.ends_work(),
     };
     let steps = [step];
-    let (mut room, _) = load::enter_begun(shared, lent, &steps).await?;
+    let Entered { mut room, .. } = load::enter_begun(shared, lent, &steps).await?;
     if room.now.since(room.watched_at) > baton_domain::limits::SILENCE_MAX {
         return Err(Ended::Silence);
     }

@@ -44,6 +44,8 @@ pub(super) struct Ledger {
     pub(super) id: TenantId,
     pub(super) records_version: u64,
     pub(super) records_head: Hash,
+    /// Whether projects and pools are those that somebody here last saw, until the version is known.
+    pub(super) records_guessed: bool,
     /// Whether projects and pools are those of this version, rather than not looked at yet.
     pub(super) records_known: bool,
     pub(super) projects: Arc<Projects>,
@@ -117,6 +119,7 @@ impl Ledger {
             id,
             records_version: 0,
             records_head: ROOT,
+            records_guessed: false,
             records_known: false,
             projects: Arc::default(),
             set: Arc::default(),
@@ -133,6 +136,15 @@ impl Ledger {
             earlier: HashMap::new(),
             last_born: None,
             holding: HashMap::new(),
+        }
+    }
+
+    /// Which version of the records holds: what was guessed by another is forgotten.
+    pub(super) fn know_version(&mut self, version: u64) {
+        self.records_known = self.records_guessed && self.records_version == version;
+        self.records_version = version;
+        if !self.records_known {
+            (self.projects, self.set) = (Arc::default(), Arc::default());
         }
     }
 

@@ -224,10 +224,12 @@ async fn watch(shared: &Shared, glance: &mut Glance, unknown: &[i64]) -> Result<
         let project: Project = parse(row.get(1))?;
         glance.keep(row.get(0), [&project]);
     }
-    // A pause that ended since the last sweep was nobody's order.
+    // A pause or a day that ended since the last sweep was nobody's order.
     let opened = answers.rows(FIRST + 1);
-    let opened = opened.iter().filter_map(|row| glance.names.get(&row.get::<_, i64>(0)));
-    let freed: Vec<Freed> = opened.map(|name| Freed::Pools(name.clone())).collect();
+    let opened: BTreeSet<i64> = opened.iter().map(|row| row.get(0)).collect();
+    let has_opened = |tenant: &i64| opened.contains(tenant) || before.day() != now.day();
+    let opened = glance.names.iter().filter(|(tenant, _)| has_opened(tenant));
+    let freed: Vec<Freed> = opened.map(|(_, name)| Freed::Pools(name.clone())).collect();
     if !freed.is_empty() {
         shared.bells.ring(&freed);
     }

@@ -4,10 +4,12 @@
 //! somebody holds, claims that found only what somebody holds, and the passing of time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::key::KeyId;
 use baton_domain::time::Timestamp;
+use tokio::sync::{Mutex, Notify, Semaphore};
 
 use super::batch::{self, Answered};
 use super::manner::{Manner, Tasks};
@@ -23,6 +25,11 @@ use crate::order::{Aim, Committed};
 
 /// Orders in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 256;
+/// Batches that are under way together, one of which locks and judges while the other is committed.
+/// More of them would only wait for each other's positions, and hold fewer orders each.
+pub(super) const TOGETHER: usize = 2;
+/// How long the next batch waits for its turn: one that has to wait for somebody else keeps nobody.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Where an order waits, and how it is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +44,40 @@ pub(super) enum Queue {
     Sweeps,
 }
 
+/// The turn of a batch that locks and judges. It ends with the batch at the latest.
+#[derive(Default)]
+pub(super) struct Turn(Arc<Notify>);
+
+impl Turn {
+    /// Lets the next batch have its turn.
+    pub(super) fn end(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Places for batches that are under way together.
+struct Places(Semaphore);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Semaphore::new(TOGETHER))
+    }
+}
+
 /// What waits in each queue.
 #[derive(Default)]
 pub(super) struct Queues {
     together: Inbox,
+    /// Held by the batch that locks and judges: whatever arrives meanwhile is the next one.
+    turn: Mutex<()>,
+    /// Held until a batch is committed.
+    places: Places,
     alone: Inbox,
     hungry: Inbox,
     sweeps: Inbox,
@@ -92,20 +129,41 @@ pub(super) async fn work(shared: Arc<Shared>, queue: Queue) {
         Queue::Alone | Queue::Sweeps => 1,
     };
     loop {
+        // What arrives while two batches are under way is one batch when the first of them is done.
+        let held = match queue {
+            Queue::Together => {
+                let place = shared.queues.places.0.acquire().await.ok();
+                place.zip(Some(shared.queues.turn.lock().await))
+            }
+            Queue::Alone | Queue::Hungry | Queue::Sweeps => None,
+        };
         let batch = shared.queues.get(queue).next(count_max).await;
         if batch.is_empty() {
             return;
         }
-        let own = Arc::clone(&shared);
+        let (own, turn) = (Arc::clone(&shared), Turn::default());
+        let judged = Arc::clone(&turn.0);
         // A panic is the matter of the batch that brought it about: its callers see that nobody
         // knows, and the next batch is taken as ever.
-        if tokio::spawn(async move { carry_out(&own, queue, batch).await }).await.is_err() {
+        let mut carried = tokio::spawn(async move { carry_out(&own, queue, batch, turn).await });
+        let mut in_time = None;
+        if let Some((place, turn)) = held {
+            drop(tokio::time::timeout(PATIENCE, judged.notified()).await);
+            drop(turn);
+            in_time = tokio::time::timeout(PATIENCE, &mut carried).await.ok();
+            drop(place);
+        }
+        let ended = match in_time {
+            Some(ended) => ended,
+            None => carried.await,
+        };
+        if ended.is_err() {
             tracing::error!("a batch broke");
         }
     }
 }
 
-async fn carry_out(shared: &Arc<Shared>, queue: Queue, batch: Vec<Work>) {
+async fn carry_out(shared: &Arc<Shared>, queue: Queue, batch: Vec<Work>, turn: Turn) {
     let mut jobs = vec![];
     for work in batch {
         match (work, queue) {
@@ -121,7 +179,7 @@ async fn carry_out(shared: &Arc<Shared>, queue: Queue, batch: Vec<Work>) {
         }
     }
     match queue {
-        Queue::Together => together(shared, jobs).await,
+        Queue::Together => together(shared, jobs, &turn).await,
         Queue::Hungry => hungry(shared, jobs).await,
         Queue::Alone | Queue::Sweeps => {}
     }
@@ -129,8 +187,8 @@ async fn carry_out(shared: &Arc<Shared>, queue: Queue, batch: Vec<Work>) {
 
 /// Carries out orders together. Those for what somebody holds wait elsewhere, so that nobody waits
 /// for them.
-async fn together(shared: &Shared, jobs: Vec<Job>) {
-    let answered = orders(shared, &jobs, Manner::Together).await;
+async fn together(shared: &Shared, jobs: Vec<Job>, turn: &Turn) {
+    let answered = orders(shared, &jobs, Manner::Together(turn)).await;
     for job in reply(jobs, answered.answers) {
         let queue = match job.order.aim {
             Aim::Next(_) => Queue::Hungry,

@@ -147,7 +147,7 @@ impl Desk {
         for change in &ruling.pools {
             let Some(pool) = ledger.pools.get_mut(change.pool()) else { continue };
             touched.entry(change.pool().clone()).or_insert_with(|| pool.clone());
-            pool.apply(change);
+            pool.apply(change, now);
         }
         let mut eased = false;
         for (name, before) in &touched {

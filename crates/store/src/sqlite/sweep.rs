@@ -100,13 +100,10 @@ impl Desk {
         Some((row, tenant, reaction))
     }
 
-    /// A pause that ended since the last sweep was nobody's order.
+    /// A pause or a day that ended since the last sweep was nobody's order.
     fn ring_for_opened_pools(&mut self, now: Timestamp) {
         let last = self.books.swept_at;
-        let ended = |pool: &Pool| {
-            let until = pool.shut.as_ref().and_then(|shut| shut.until);
-            until.is_some_and(|until| last < until && until <= now)
-        };
+        let ended = |pool: &Pool| pool.has_opened(last, now);
         for ledger in &self.books.tenants {
             if ledger.pools.values().any(ended) {
                 self.freed.push(Freed::Pools(ledger.id.clone()));

@@ -26,7 +26,7 @@ fn digest(digit: &str) -> Digest {
 
 /// A task that is done once two reports are there and somebody agreed.
 fn with_contract() -> NewTask {
-    let report = |path| Term::Artifact { path: text(path), bytes_min: 10 };
+    let report = |path| Term::Artifact { path: text(path), bytes_min: 10, schema: None };
     let lines = BTreeMap::from([
         (line("report"), report("out/report.md")),
         (line("review"), Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) }),
@@ -77,8 +77,12 @@ impl World {
         } else {
             Finding::Fails { reason: text("it does not"), evidence: None }
         };
-        let receipt =
-            |name: &&str| Receipt { line: line(name), finding: finding.clone(), at: self.now() };
+        let receipt = |name: &&str| Receipt {
+            line: line(name),
+            finding: finding.clone(),
+            at: self.now(),
+            signed: None,
+        };
         let receipts = lines.iter().map(receipt).collect();
         let verdict = Command::Verifier(grip.proof(), Verdict { receipts });
         self.ask(Aim::Task(grip.task, vec![verdict])).await

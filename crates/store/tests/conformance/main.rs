@@ -108,6 +108,8 @@ macro_rules! conformance {
                     what_stops_one_task_alone_stops_whoever_takes_the_next
                     money_that_was_spent_stays_spent
                     money_that_nobody_has_stops_its_spender_and_every_claim
+                    money_of_a_project_and_of_a_day_is_reserved_and_stays_spent
+                    money_of_a_day_is_there_again_the_next_day
                     a_limit_that_is_so_already_leaves_no_entry
                     a_pool_that_limits_nothing_is_forgotten_once_nothing_is_taken
                     there_are_only_so_many_pools_and_projects

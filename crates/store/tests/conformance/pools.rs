@@ -11,7 +11,7 @@ use baton_domain::project::RecordCommand;
 use baton_domain::run::{Death, Why};
 use baton_domain::task::Kind;
 use baton_domain::time::Millis;
-use baton_store::{Aim, TaskRow};
+use baton_store::{Aim, Freed, TaskRow};
 use baton_testkit::chance::Chance;
 use baton_testkit::rounds;
 
@@ -134,6 +134,62 @@ pub async fn money_that_nobody_has_stops_its_spender_and_every_claim(world: &Wor
     assert_eq!(world.pool(&budget).await, Some(pool));
     world.limit(budget, 200).await;
     assert_eq!(world.claim(&solo("eve")).await.map(|grip| grip.task), Ok(next));
+}
+
+pub async fn money_of_a_project_and_of_a_day_is_reserved_and_stays_spent(world: &World) {
+    let web = || project("web");
+    let lasting = [PoolName::ProjectBudget(web())];
+    let daily = [PoolName::ProjectDayBudget(web()), PoolName::DayBudget];
+    for pool in lasting.iter().chain(&daily) {
+        world.limit(pool.clone(), 100).await;
+        let policy = Policy { budget_micros: 60, ..Policy::default() };
+        let poor = NewTask { policy, ..ready("costly") };
+        let (one, two) = (world.make(poor.clone()).await, world.make(poor).await);
+        let grip = world.take(one, &solo("bob")).await.expect("there is money for one");
+        assert_eq!(world.claim(&solo("eve")).await, Err(Refusal::NothingClaimable), "{pool}");
+        world.supervisor(&grip, Supervisor::Spend { total_micros: 90 }).await.expect("he has it");
+        let told = world.pool(pool).await.map(|pool| (pool.used, pool.settled));
+        assert_eq!(told, Some((60, 30)), "{pool}");
+        world.agent(&grip, complete()).await.expect("bob holds it");
+        world.reopen();
+        let full = Refusal::PoolFull { pool: pool.to_string() };
+        assert_eq!(world.take(two, &solo("eve")).await.err(), Some(full));
+        let free = world.stranger("other").pool(pool).await;
+        assert_eq!(free, None, "a day of one tenant is not that of another");
+        world.tell(two, Person::Close(gone())).await.expect("nobody holds it");
+        world.record(RecordCommand::LimitPool { pool: pool.clone(), limit: None }).await;
+        world.check_laws().await;
+    }
+}
+
+pub async fn money_of_a_day_is_there_again_the_next_day(world: &World) {
+    let pool = PoolName::DayBudget;
+    world.limit(pool.clone(), 100).await;
+    let (one, two) = (world.queued().await, world.queued().await);
+    let grip = world.take(one, &worker("bob")).await.expect("there is money");
+    world.supervisor(&grip, Supervisor::Spend { total_micros: 130 }).await.expect("bob holds it");
+    let dead = Supervisor::Stopped { death: Death::Cgroup, survivor: false };
+    world.supervisor(&grip, dead).await.expect("death is proved");
+    let word = |row: TaskRow| row.flow.run.as_ref().map(|run| run.word());
+    assert_eq!(word(world.row(one).await), Some("delayed"), "it waits for the next day");
+    let midnight = world.now().next_day();
+    world.silence(Millis(midnight.since(world.now()).0 - 1));
+    world.sweep().await;
+    world.rung().await;
+    assert_eq!(world.claim(&solo("eve")).await, Err(Refusal::NothingClaimable));
+    world.silence(Millis(1));
+    world.sweep().await;
+    let rung = world.rung().await;
+    assert!(rung.contains(&Freed::Pools(world.tenant.clone())), "whoever waits is woken: {rung:?}");
+    world.reopen();
+    for wanted in [two, one] {
+        let got = world.claim(&solo("eve")).await.expect("there is money again");
+        assert_eq!(got.task, wanted);
+        world.supervisor(&got, Supervisor::Spend { total_micros: 20 }).await.expect("eve holds it");
+        world.agent(&got, complete()).await.expect("eve holds it");
+    }
+    let told = world.pool(&pool).await.map(|pool| (pool.settled, pool.day));
+    assert_eq!(told, Some((40, Some(midnight.day()))));
 }
 
 pub async fn a_limit_that_is_so_already_leaves_no_entry(world: &World) {

@@ -286,7 +286,7 @@ impl Script {
         )]);
         if self.chance.chance(0.4) {
             let path = text("out/report.md");
-            lines.insert(line("report"), Term::Artifact { path, bytes_min: 10 });
+            lines.insert(line("report"), Term::Artifact { path, bytes_min: 10, schema: None });
         }
         let digit = if lines.len() > 1 { "a" } else { "b" };
         let hash = Digest::new(&digit.repeat(64)).expect("hex digits make a digest");
@@ -339,9 +339,12 @@ impl Script {
             PoolName::Key(project("web"), key(self.chance.pick::<&str>(&KEYS))),
             PoolName::Account(account("acme")),
             PoolName::Budget(self.task()),
+            PoolName::ProjectBudget(project("web")),
+            PoolName::ProjectDayBudget(project("web")),
+            PoolName::DayBudget,
         ];
         let pool = self.chance.pick(&pools).clone();
-        let most = if matches!(pool, PoolName::Budget(_)) { 200 } else { 4 };
+        let most = if pool.is_money() { 200 } else { 4 };
         let command = match self.chance.below(12) {
             0..5 => RecordCommand::LimitPool { pool, limit: Some(1 + self.chance.below(most)) },
             5 => RecordCommand::LimitPool { pool, limit: None },

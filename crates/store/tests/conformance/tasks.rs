@@ -23,7 +23,7 @@ use crate::world::World;
 /// A task in which nothing is left at its default.
 fn rich(parent: TaskId, on: TaskId) -> NewTask {
     let term = |kind| match kind {
-        0 => Term::Artifact { path: text("out/report.md"), bytes_min: 12 },
+        0 => Term::Artifact { path: text("out/report.md"), bytes_min: 12, schema: None },
         1 => Term::Gate { command: text("cargo test"), timeout: Millis::minutes(5) },
         2 => Term::Criterion { text: text("it reads well"), check: Some(text("spell .")) },
         _ => Term::Gate { command: text("make sure"), timeout: Millis::minutes(1) },

@@ -235,7 +235,10 @@ impl Script {
             Finding::Fails { reason: text("red"), evidence: None }
         };
         let line = LineId::new("gate").expect("a plain word");
-        Command::Verifier(proof, Verdict { receipts: vec![Receipt { line, finding, at }] })
+        Command::Verifier(
+            proof,
+            Verdict { receipts: vec![Receipt { line, finding, at, signed: None }] },
+        )
     }
 
     fn watched(&mut self) -> Supervisor {

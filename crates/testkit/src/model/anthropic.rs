@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::http::{Answer, Request};
 use super::{Asked, Dialect, Said, result};
 
-pub const DIALECT: Dialect = Dialect { asked, say, refuse };
+pub const DIALECT: Dialect = Dialect { asked, say, refuse, shut };
 
 fn asked(request: &Request) -> Asked {
     let body = &request.body;
@@ -78,4 +78,20 @@ fn refuse(code: u16) -> Value {
         _ => "api_error",
     };
     json!({ "type": "error", "error": { "type": kind, "message": "it says so in the script" } })
+}
+
+/// As it tells whoever has subscribed.
+fn shut(resets_at: u64) -> (Value, super::Headers) {
+    let said = |name, value: &str| (name, value.to_owned());
+    let reset = resets_at.to_string();
+    let headers = vec![
+        said("anthropic-ratelimit-unified-status", "rejected"),
+        said("anthropic-ratelimit-unified-reset", &reset),
+        said("anthropic-ratelimit-unified-representative-claim", "five_hour"),
+        said("anthropic-ratelimit-unified-5h-utilization", "1.0"),
+        said("anthropic-ratelimit-unified-5h-reset", &reset),
+        said("anthropic-ratelimit-unified-5h-status", "rejected"),
+        said("retry-after", "3600"),
+    ];
+    (refuse(super::LIMITED), headers)
 }

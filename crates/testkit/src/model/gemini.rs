@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::http::{Answer, Request};
 use super::{Asked, Dialect, Said, result};
 
-pub const DIALECT: Dialect = Dialect { asked, say, refuse };
+pub const DIALECT: Dialect = Dialect { asked, say, refuse, shut };
 
 fn asked(request: &Request) -> Asked {
     let body = &request.body;
@@ -55,4 +55,9 @@ fn refuse(code: u16) -> Value {
         _ => "INTERNAL",
     };
     json!({ "error": { "code": code, "status": status, "message": "it says so in the script" } })
+}
+
+/// It does not say when.
+fn shut(_resets_at: u64) -> (Value, super::Headers) {
+    (refuse(super::LIMITED), vec![])
 }

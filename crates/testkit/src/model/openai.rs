@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::http::{Answer, Request};
 use super::{Asked, Dialect, Said, result};
 
-pub const DIALECT: Dialect = Dialect { asked, say, refuse };
+pub const DIALECT: Dialect = Dialect { asked, say, refuse, shut };
 
 fn asked(request: &Request) -> Asked {
     let body = &request.body;
@@ -81,4 +81,17 @@ fn refuse(code: u16) -> Value {
         _ => "server_error",
     };
     json!({ "error": { "type": kind, "code": kind, "message": "it says so in the script" } })
+}
+
+/// As it tells whoever has subscribed.
+fn shut(resets_at: u64) -> (Value, super::Headers) {
+    let headers = vec![
+        ("x-codex-primary-used-percent", "100".to_owned()),
+        ("x-codex-primary-window-minutes", "300".to_owned()),
+        ("x-codex-primary-reset-at", resets_at.to_string()),
+    ];
+    let message = "The usage limit has been reached";
+    let error =
+        json!({ "type": "usage_limit_reached", "message": message, "resets_at": resets_at });
+    (json!({ "error": error }), headers)
 }

@@ -36,6 +36,7 @@ fn machine() -> Machine {
     let project = Repository::at(&own, &root).expect("it is a repository");
     let name: ProjectId = "shop".parse().expect("a name");
     let plan = Plan {
+        attempt: 1,
         key: Key { tenant: "local".parse().expect("a name"), task: TaskId(1), generation: 1 },
         project: &name,
         source: Source::Repository(&project),

@@ -13,6 +13,8 @@ use crate::problem::Problem;
 use crate::shape::{RunRef, record};
 use crate::views::RunView;
 
+use super::submitted;
+
 record! {
     /// Word that the agent is done, with what it made.
     pub struct Complete {
@@ -20,11 +22,11 @@ record! {
         run: RunRef,
         /// The attempt that speaks, if no claim token is shown.
         attempt: Option<AttemptId>,
-        /// What was achieved.
+        /// What was achieved. Tasks that it tells of, like T-128, must be there.
         summary: Option<Summary>,
         /// The exact tree that counts.
         tree: Option<Line>,
-        /// What was made.
+        /// What was made; the bytes are handed in first, by their digests.
         #[at_most(ARTIFACTS_MAX)]
         artifacts: Option<Vec<ArtifactWish>>,
         /// The hash of the contract that it answers, as it was read.
@@ -94,6 +96,8 @@ impl Operation for Complete {
             artifacts: self.artifacts.unwrap_or_default().into_iter().map(artifact).collect(),
             contract: self.contract,
         };
+        let named = (self.summary.as_ref(), &submission);
+        submitted::check(call, self.run, self.attempt, named).await?;
         let says = Agent::Complete { summary: self.summary, submission };
         let done = call.as_agent(self.run, self.attempt, vec![says]).await?;
         call.run_view(&done).await

@@ -8,6 +8,7 @@ mod desk;
 mod histories;
 mod keys;
 mod packet;
+mod proving;
 mod refusals;
 mod waiting;
 

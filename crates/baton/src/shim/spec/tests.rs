@@ -26,6 +26,8 @@ fn spec() -> Spec {
         isolation: Wanted::default(),
         hidden: vec![],
         shown: vec![],
+        fixed: vec![],
+        tmp: None,
     }
 }
 

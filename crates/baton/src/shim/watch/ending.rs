@@ -2,6 +2,8 @@
 
 use baton_domain::run::Death;
 
+use crate::points::{self, Point};
+
 use super::super::control::{Answer, Nudge, Request};
 use super::super::fence::{Moment, Order};
 use super::super::spec::GRACE_MS_MAX;
@@ -111,6 +113,7 @@ impl Watch {
     /// The agent ended: that is told, and what it left behind is asked to end as well.
     fn note_exit(&mut self, now: u64) {
         let Some(exit) = self.tree.exit().filter(|_| self.exit.is_none()) else { return };
+        points::pass(Point::ExitSeen);
         self.exit = Some(exit);
         self.voice.drain(now);
         self.voice.note(now, &Note::Exited(exit));
@@ -119,6 +122,7 @@ impl Watch {
         match &mut self.phase {
             Phase::Running => {
                 self.become_so(Status::Exited { exit, at: now });
+                points::pass(Point::ExitNoted);
                 self.tree.terminate();
                 self.phase = Phase::Ending { by: Cause::Exited, kill_at: until };
             }
@@ -139,6 +143,7 @@ impl Watch {
         if self.phase == Phase::Running && by != Cause::Exited {
             self.begin(by, now);
         }
+        points::pass(Point::Killing);
         self.phase = Phase::Killing { by, since: now, told: false };
     }
 
@@ -165,12 +170,15 @@ impl Watch {
     }
 
     fn finish(&mut self, by: Cause, proof: Proof, now: u64) {
+        points::pass(Point::Proved);
         self.note_exit(now);
         self.voice.drain(now);
         self.voice.note(now, &Note::Stopped(proof));
         self.voice.sync();
+        points::pass(Point::ProofNoted);
         self.tree.clear();
         self.become_so(Status::Stopped { by, exit: self.exit, proof, at: now });
+        points::pass(Point::ProofWritten);
         self.doors.tell_spool(self.voice.end());
         self.tell(Answer::Stopped(proof));
         self.phase = Phase::Over;

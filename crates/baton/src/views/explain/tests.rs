@@ -83,6 +83,9 @@ fn pools() -> Vec<PoolName> {
         PoolName::Key(name("shop"), name("db")),
         PoolName::Account(name("max")),
         PoolName::Budget(ON),
+        PoolName::ProjectBudget(name("shop")),
+        PoolName::ProjectDayBudget(name("shop")),
+        PoolName::DayBudget,
     ]
 }
 
@@ -102,7 +105,8 @@ fn waiting() -> Vec<Hindrance> {
         Hindrance::Cancelled,
         Hindrance::EndedWithoutResult,
         Hindrance::Paused { pool: pool.clone(), until: Some(LATER) },
-        Hindrance::PoolFull { pool },
+        Hindrance::PoolFull { pool, until: None },
+        Hindrance::PoolFull { pool: PoolName::DayBudget, until: Some(LATER) },
         Hindrance::AssigneeAbsent { assignee: name("ada") },
         Hindrance::CapabilityMissing { needs: BTreeSet::from([name("gpu"), name("mac")]) },
         Hindrance::PersonStage { stage: name("review") },

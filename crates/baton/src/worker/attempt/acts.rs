@@ -7,12 +7,14 @@ use baton_domain::run::Death;
 use baton_domain::text::Line;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::protocol::Checkpoint;
+use crate::points::{self, Point};
+use crate::protocol::{Checkpoint, Conversation, Work};
 use crate::shim::Proof;
-use crate::worktree::{self, Taken};
+use crate::worktree::{self, Taken, UNPROVED};
 
 use super::super::course::{Act, At, Input, Why};
 use super::super::ground::{self, Ground};
+use super::super::parcel::{self, Blob, Kept, Parcel, Shelf};
 use super::follow::Written;
 use super::{Driver, now, slept, wall};
 
@@ -89,6 +91,14 @@ impl Driver {
                 self.close_ground().await;
                 None
             }
+            Act::Lift => {
+                if let Some(ground) = &mut self.ground
+                    && let Err(error) = ground.open()
+                {
+                    tracing::warn!(%attempt, %error, "its worktree stays closed");
+                }
+                None
+            }
             Act::Over => {
                 self.over = true;
                 None
@@ -105,7 +115,7 @@ impl Driver {
             self.find_ground().await;
         }
         let Some(mut ground) = self.ground.take() else { return };
-        match ground.close("its death is not proved") {
+        match ground.close(UNPROVED) {
             Ok(()) => self.ground = Some(ground),
             Err(error) => {
                 tracing::error!(%attempt, %error, "its folder was not closed");
@@ -117,45 +127,77 @@ impl Driver {
 
     /// Begins to keep the work. A plain folder stays where it is, for the next attempt on this machine.
     pub(super) fn keep(&mut self, why: Why) -> Option<Input> {
-        let number = self.card.dispatch.attempt.number;
-        match self.ground.as_ref().and_then(Ground::worktree) {
-            Some(worktree) => {
-                self.keeping = Some(spawn_blocking(move || worktree.snapshot(number)));
-                None
+        let attempt = self.card.dispatch.attempt;
+        let Some(worktree) = self.ground.as_ref().and_then(Ground::worktree) else {
+            if why != Why::Timer {
+                self.tell_talk(BTreeMap::new(), None);
             }
-            None => {
-                if why != Why::Timer && self.course.conversation().is_some() {
-                    self.tell_kept(BTreeMap::new());
-                }
-                Some(Input::Kept)
-            }
-        }
+            return Some(Input::Kept);
+        };
+        let before = self.handed();
+        let shelf = Shelf::of(&self.premises.attempt(attempt));
+        let keep = move || parcel::keep(&worktree, attempt.number, before.as_ref(), &shelf);
+        self.keeping = Some((why, spawn_blocking(keep)));
+        None
+    }
+
+    /// The work on the task that the server has: of this attempt, or what it began from.
+    fn handed(&self) -> Option<Work> {
+        let own = self.courier.handed(self.card.dispatch.attempt);
+        own.or_else(|| self.card.dispatch.work.clone())
     }
 
     /// A snapshot is taken, or could not be.
-    pub(super) async fn kept(&mut self, taken: Result<Result<Taken, worktree::Error>, JoinError>) {
-        self.keeping = None;
+    pub(super) async fn kept(&mut self, kept: Result<Result<Kept, worktree::Error>, JoinError>) {
+        let why = self.keeping.take().map(|(why, _)| why);
         let attempt = self.card.dispatch.attempt;
-        match taken {
-            Ok(Ok(taken)) => {
+        match kept {
+            Ok(Ok(Kept { taken, packed })) => {
+                points::pass(Point::SnapshotTaken);
                 let tree = taken.snapshot().tree.to_string();
-                if let Taken::New(_) = &taken {
-                    self.tell_kept(ground::told(&taken));
+                match packed {
+                    Some((work, blobs)) => self.send(&taken, work, blobs),
+                    None if why != Some(Why::Timer) => {
+                        let work = self.handed().filter(|work| holds(work, &taken));
+                        self.tell_talk(ground::told(&taken, None), work);
+                    }
+                    None => {}
                 }
                 self.feed(Input::Moved { tree }, now()).await;
             }
             Ok(Err(error)) => tracing::warn!(%attempt, %error, "its work was not kept"),
             Err(error) => tracing::warn!(%attempt, %error, "its work was not kept"),
         }
+        // Whoever has the run next begins with what the server has by then.
+        if why == Some(Why::Stop) && self.courier.is_busy(attempt) {
+            self.delivering = true;
+            return;
+        }
         self.feed(Input::Kept, now()).await;
     }
 
-    fn tell_kept(&self, git: BTreeMap<Label, Line>) {
-        let attempt = self.card.dispatch.attempt;
-        let session = self.course.conversation();
-        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session };
+    /// Has a snapshot handed in. It is told once it is there.
+    fn send(&mut self, taken: &Taken, work: Work, blobs: Vec<Blob>) {
+        let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
+        self.talked = session.as_ref().map(Conversation::line);
+        let git = ground::told(taken, work.bundles.last());
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work: Some(work) };
+        if let Err(error) = self.courier.post(attempt, &Parcel { frame, blobs }) {
+            tracing::warn!(%attempt, %error, "its work was not handed in");
+        }
+    }
+
+    /// Tells the conversation to go on with, if it is another than before.
+    fn tell_talk(&mut self, git: BTreeMap<Label, Line>, work: Option<Work>) {
+        let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
+        let line = session.as_ref().map(Conversation::line);
+        if line.is_none() || line == self.talked {
+            return;
+        }
+        self.talked = line;
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work };
         if let Err(error) = self.link.tell(frame) {
-            tracing::warn!(%attempt, %error, "a snapshot was not told");
+            tracing::warn!(%attempt, %error, "a conversation was not told");
         }
     }
 
@@ -164,6 +206,7 @@ impl Driver {
             self.ended = true;
             return Some(Input::Stopped(Proof { death: Death::NotStarted, survivor: false }));
         }
+        points::pass(Point::StopWanted);
         // Without a connection the shim is being looked for, and is stopped then: the course asks again.
         if let Some(handle) = &self.handle
             && let Err(error) = handle.stop(Some(grace_ms)).await
@@ -172,4 +215,9 @@ impl Driver {
         }
         None
     }
+}
+
+/// Whether this is the work that a snapshot holds.
+fn holds(work: &Work, taken: &Taken) -> bool {
+    work.snapshot.as_str() == taken.snapshot().commit.as_str()
 }

@@ -36,7 +36,7 @@ impl Driver {
             let due = self.due();
             let kept = async {
                 match &mut self.keeping {
-                    Some(keeping) => keeping.await,
+                    Some((_, keeping)) => keeping.await,
                     None => std::future::pending().await,
                 }
             };
@@ -135,6 +135,8 @@ fn broken(error: &Error) -> Broken {
             let until = Some(wall() + ELSEWHERE);
             Broken::Back { reason: reason(&error.to_string()), until }
         }
+        Error::Unseen { .. } => lost("unseen_code", &error.to_string()),
+        Error::NoHandoff(..) => lost("no_handoff", &error.to_string()),
         Error::Misfit(_) => lost("misused", &error.to_string()),
     }
 }

@@ -29,6 +29,7 @@ pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
         }
         Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
         Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
+        Down::Checkpointed(it) => (it.attempt, Word::Said(Said::Checkpointed)),
         Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
         Down::Welcome(_)
         | Down::Dispatch(_)

@@ -24,6 +24,8 @@ pub enum Act {
     Snapshot(Why),
     /// Close its worktree: something of it may still write there.
     Quarantine,
+    /// Open it again: death was proved after all.
+    Lift,
     /// Everything is told: forget it, and free its slot.
     Over,
 }

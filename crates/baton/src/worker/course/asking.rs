@@ -135,7 +135,12 @@ impl Course {
                 self.turn.turned(at);
             }
             Standing::Waiting if asks => self.wait_for_a_person(at),
-            Standing::Waiting | Standing::Verifying => self.clocks.only(None, at),
+            Standing::Waiting | Standing::Verifying => {
+                self.clocks.only(None, at);
+                if before != standing {
+                    self.keep(Why::Phase, at);
+                }
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use super::{Act, At, Broken, Course, Place, Report, Until, Why};
 
 /// How long after its grace a shim that says nothing is asked again to end its tree.
 pub(super) const STOP_AGAIN_MS: u64 = 10_000;
-/// How long keeping the work may hold up the proof: the server waits half a minute for that.
-pub(super) const KEEP_MS_MAX: u64 = 10_000;
+/// How long keeping the work, and handing it in, may hold up the proof: the server waits half a minute for that.
+pub(super) const KEEP_MS_MAX: u64 = 20_000;
 
 /// The proof of an attempt of which nothing was started.
 const NOT_STARTED: Proof = Proof { death: Death::NotStarted, survivor: false };
@@ -202,8 +202,11 @@ impl Course {
     /// It is dead: its work is kept, then all of it is told.
     fn finish(&mut self, at: At) {
         let Some(proof) = self.ladder.proof else { return };
-        if proof.death == Death::None && !self.told.survivor() {
-            self.act(Act::Quarantine);
+        match (proof.death, self.told.survivor()) {
+            (Death::None, false) => self.act(Act::Quarantine),
+            (Death::None, true) | (_, false) => {}
+            // What would not die has died.
+            (_, true) => self.act(Act::Lift),
         }
         let is_known = proof.death == Death::NotStarted || self.told.dead();
         if is_known || !self.keeps_work() {

@@ -77,4 +77,6 @@ pub enum Said {
     Fenced(Code),
     /// How its run stands.
     Stands(Standing),
+    /// Its agent left a checkpoint.
+    Checkpointed,
 }

@@ -112,7 +112,6 @@ pub(super) fn terms() -> Terms {
         account: Some("provider/main".parse().expect("a name")),
         program: Some("claude"),
         conversation: None,
-        read: std::collections::BTreeSet::new(),
     }
 }
 
@@ -379,7 +378,7 @@ impl Rig {
                 }
             }
             Act::Snapshot(_) => self.soon(100, Thing::Worker(Input::Kept)),
-            Act::Interrupt | Act::Renew { .. } | Act::Quarantine | Act::Over => {}
+            Act::Interrupt | Act::Renew { .. } | Act::Quarantine | Act::Lift | Act::Over => {}
         }
     }
 

@@ -13,14 +13,15 @@ use super::{Act, At, Course, Report, Until, Why};
 
 /// Life and progress are told at most so often; the server's backstop is three times as patient.
 pub(super) const LIFE_EVERY_MS: u64 = 10_000;
-/// What was used is told at most so often: a budget is overdrawn by no more than that.
-pub(super) const USAGE_EVERY_MS: u64 = 2_000;
+/// What was used is told at most so often. A budget that many share is overdrawn by what they spend in two of
+/// these: one until the books know, one until the last of them is heard.
+pub(super) const USAGE_EVERY_MS: u64 = 1_000;
 /// That tools begin and end is told at most so often: some agents use many in a second.
 const TOOL_EVERY_MS: u64 = 1_000;
 /// The same for what was used while nobody hears it.
 const USAGE_UNHEARD_MS: u64 = 60_000;
 /// Files that an agent is remembered to have read; whoever reads more reads nothing new.
-pub(super) const READ_MAX: usize = 10_000;
+const READ_MAX: usize = 10_000;
 /// Processor time by which the processes of an agent show that they do something.
 pub(super) const BUSY_MS: u64 = 1_000;
 /// How often whoever drives a course looks what its processes use.

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::clock::boot_ms;
+use crate::points::{self, Point};
 use crate::protocol::{Down, Hello, Up, Welcome, read, write};
 use crate::websocket::{Gone, Heard, WebSocket, Why};
 
@@ -126,6 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         for (attempt, seq, text) in unsent {
             self.say_text(text).await?;
             self.sent.insert(attempt, seq);
+            points::pass(Point::ReportSent);
         }
         Ok(more)
     }
@@ -156,8 +158,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     fn note(&mut self, down: &Down) -> std::io::Result<()> {
         let mut outboxes = self.shared.lock();
         match down {
-            Down::Ack(ack) => outboxes.acked(ack.attempt, ack.seq),
-            Down::Dispatch(run) => outboxes.begin(run.attempt, run.token.clone()),
+            Down::Ack(ack) => {
+                points::pass(Point::AckHeard);
+                outboxes.acked(ack.attempt, ack.seq)?;
+                points::pass(Point::AckKept);
+                Ok(())
+            }
+            Down::Dispatch(run) => {
+                points::pass(Point::RunHeard);
+                outboxes.begin(run.attempt, run.token.clone())?;
+                points::pass(Point::OutboxBegun);
+                Ok(())
+            }
             Down::Fenced(fenced) => outboxes.fenced(fenced.attempt),
             Down::Trouble(trouble) => match &trouble.about {
                 Some(about) => match (about.attempt, about.seq) {
@@ -171,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             | Down::Answer(_)
             | Down::Cancel(_)
             | Down::Stands(_)
+            | Down::Checkpointed(_)
             | Down::Drain(_) => Ok(()),
         }
     }

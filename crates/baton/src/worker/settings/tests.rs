@@ -24,7 +24,7 @@ fn read(text: &str) -> Result<Settings, String> {
 fn everything_has_a_default() {
     let settings = read("[agents.demo]\nprogram = 'script'\n").expect("it is good");
     assert_eq!(settings.slots, 4);
-    assert_eq!(settings.memory_floor, 512 << 20);
+    assert_eq!((settings.memory_floor, settings.disk_floor), (512 << 20, 1 << 30));
     assert_eq!(settings.snapshot_every, Duration::from_secs(60));
     let (name, agent) = settings.agent_for(&BTreeSet::new(), None).expect("there is one");
     assert_eq!((name, agent.program), ("demo", Program::Script));
@@ -38,6 +38,7 @@ fn what_breaks_a_rule_is_told_by_its_field() {
     assert_eq!(told("slots = 0"), "HOME/worker.toml: `slots` must be 1 to 256");
     assert!(told("slts = 1").contains("unknown field `slts`"), "{}", told("slts = 1"));
     assert!(told("memory_floor = 'much'").contains("`memory_floor` must be a size like 512 MiB"));
+    assert!(told("disk_floor = '1 TB'").contains("`disk_floor` must be a size like 512 MiB"));
     assert!(told("snapshot_every = '1s'").contains("`snapshot_every` must be a length of time"));
     assert!(told("isolation = 'maybe'").contains("`isolation` must be try, require or skip"));
     assert!(told("env = ['BATON_KEY']").contains("`env` must be"));

@@ -176,6 +176,25 @@ async fn no_tenant_takes_all_the_places() {
 }
 
 #[tokio::test]
+async fn however_many_others_send_slowly_somebody_new_gets_in() {
+    let limits = Limits { blobs_max: 3, blobs_spare: 1, ..Limits::default() };
+    let yard = Yard::with(limits, Settings::default()).await;
+    let mut slow = vec![];
+    for body in [b"0", b"1"] {
+        let mut sends = yard.world.connect().await;
+        let digest = Digest::of(body);
+        sends.send(&yard.put(&digest, body).with("content-length", "10")).await;
+        slow.push(sends);
+        crate::more::until(|| yard.arriving() == slow.len()).await;
+    }
+    let third = yard.world.ask(&yard.put(&Digest::of(b"x"), b"x")).await;
+    assert_eq!((third.status, third.code().as_str()), (503, "overloaded"));
+    let foreign = yard.world.foreign_key().await;
+    let theirs = yard.world.ask(&yard.put_as(&foreign, &Digest::of(b"x"), b"x")).await;
+    assert_eq!(theirs.status, 200, "the last place is for whoever has none");
+}
+
+#[tokio::test]
 async fn a_blob_on_its_way_does_not_hold_up_the_way_out() {
     let limits = Limits { linger: Duration::from_millis(10), ..Limits::default() };
     let yard = Yard::with(limits, Settings::default()).await;

@@ -14,7 +14,7 @@ use baton_domain::time::Millis;
 use crate::cast::{
     abandon, block, capability, capable, claim, code, complete, fail, hold, lost, message, move_to,
     note, one_gate, pass, person, principal, progress, proved, reason, release, snapshot, solo,
-    stopped, text, verdict, wanting, worker,
+    stopped, text, verdict, waiver, wanting, worker,
 };
 
 use super::columns::Column;
@@ -106,6 +106,8 @@ pub fn people() -> Vec<Row> {
         row("unblock", |_| says(Person::Unblock(reason()))),
         row("cancel", |_| says(Person::Cancel(reason()))),
         row("retry", |_| says(Person::Retry(reason()))),
+        lines("waive", |_| says(Person::Waive(vec![waiver()]))),
+        lines("waive nothing", |_| says(Person::Waive(vec![]))),
         row("release", |_| says(Person::Release(reason()))),
         row("fail", |_| says(Person::Fail { code: code(), reason: reason() })),
     ]

@@ -210,7 +210,7 @@ fn goal(row: &TaskRow) -> HandoffItem {
 fn contract(row: &TaskRow) -> Vec<HandoffItem> {
     let line = |(id, term): (_, &Term)| {
         let (sort, text) = match term {
-            Term::Artifact { path, bytes_min } => {
+            Term::Artifact { path, bytes_min, .. } => {
                 (format!("a file of at least {bytes_min} bytes"), path.to_string())
             }
             Term::Gate { command, .. } => ("a command that succeeds".into(), command.to_string()),

@@ -131,6 +131,7 @@ async fn a_completion_with_gates_waits_for_a_verifier_and_its_receipts_are_shown
         line: LineId::new(line).expect("a plain word is a name"),
         finding,
         at: desk.world.engine.now(),
+        signed: None,
     };
     let fails = Finding::Fails { reason: text("2 of 9 fail"), evidence: None };
     let holds = || Finding::Holds { evidence: None };

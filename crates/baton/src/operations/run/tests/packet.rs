@@ -77,6 +77,7 @@ async fn second_holder(desk: &Desk) {
         line: LineId::new(line).expect("a plain word is a name"),
         finding,
         at: desk.world.engine.now(),
+        signed: None,
     };
     let fails = Finding::Fails { reason: text("2 of 9 fail"), evidence: None };
     let receipts =

@@ -76,6 +76,7 @@ fn check_acts(acts: &[&Act]) {
             | Act::Renew { .. }
             | Act::Snapshot(_)
             | Act::Quarantine
+            | Act::Lift
             | Act::Over => true,
         };
         assert!(fits, "after the latch come only facts, not {act:?}: {acts:#?}");

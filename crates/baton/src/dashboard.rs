@@ -1,0 +1,95 @@
+//! The dashboard: what people see of their tasks in a browser. It is one more caller of the table:
+//! a page asks for operations like anybody else, under the key of whoever looks, and draws what
+//! they answer. What a page offers to do is a request to the table, too, which its script sends.
+//!
+//! A page is a [`Sheet`]: what stands in its middle, and the pieces of it that change by
+//! themselves. The same sheet is the first answer and every live update after it.
+
+use std::sync::Arc;
+
+use baton_domain::text::Text;
+use baton_domain::time::Timestamp;
+use maud::Markup;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::call::{Call, Envelope};
+use crate::identity::{Caller, Identity};
+use crate::operations;
+use crate::problem::Problem;
+
+mod assets;
+mod board;
+mod filter;
+mod frame;
+mod inbox;
+mod paths;
+mod runs;
+mod sheet;
+mod task;
+mod timeline;
+mod words;
+
+pub use assets::{Asset, asset, packed};
+pub use frame::{Theme, sign_in, trouble};
+pub use paths::Screen;
+pub use sheet::{Patch, Sheet};
+
+/// Somebody who looks.
+pub struct Onlooker {
+    identity: Arc<Identity>,
+    caller: Caller,
+}
+
+impl Onlooker {
+    /// Whoever was let in as this caller.
+    #[must_use]
+    pub fn new(identity: Arc<Identity>, caller: Caller) -> Self {
+        Self { identity, caller }
+    }
+
+    /// What a screen shows now.
+    pub async fn look(&self, screen: &Screen) -> Result<Sheet, Problem> {
+        match screen {
+            Screen::Inbox(picked) => inbox::sheet(self, *picked).await,
+            Screen::Board(wish) => board::sheet(self, wish).await,
+            Screen::Runs(wish) => runs::sheet(self, wish).await,
+            Screen::Task(task, run) => task::sheet(self, *task, *run).await,
+        }
+    }
+
+    /// A whole page.
+    pub async fn page(&self, screen: &Screen, theme: Theme) -> Result<Markup, Problem> {
+        let sheet = self.look(screen).await?;
+        Ok(frame::page(screen, &sheet, theme))
+    }
+
+    /// Now, on the clock of the store.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.identity.engine().now()
+    }
+
+    /// Asks for an operation that only reads.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        (noun, verb): (&str, &str),
+        arguments: Value,
+    ) -> Result<T, Problem> {
+        let entry = operations::find(noun, verb).expect("pages ask for what is in the table");
+        let origin = Text::new("origin", "web").expect("a plain word is a text");
+        let asked = (&entry.about, &arguments);
+        let (identity, caller) = (Arc::clone(&self.identity), self.caller.clone());
+        let call = Call::new(identity, caller, Envelope::default(), origin, asked);
+        let mut body = entry.perform(arguments, Arc::new(call)).await?.body;
+        // What is said around every answer is no part of the record itself.
+        if let Some(record) = body.as_object_mut() {
+            record.remove("as_of");
+        }
+        let broken = |error: serde_json::Error| Problem::new("internal", error.to_string());
+        serde_json::from_value(body).map_err(broken)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! What stands around every page: the way to the others, how things are, and who may script.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::assets::path_of;
+use super::paths::Screen;
+use super::sheet::{self, Sheet};
+use crate::problem::Problem;
+
+/// How pages look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// As the machine of the reader does.
+    #[default]
+    System,
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+impl Theme {
+    /// What a cookie says.
+    #[must_use]
+    pub fn of(word: Option<&str>) -> Self {
+        match word {
+            Some("light") => Self::Light,
+            Some("dark") => Self::Dark,
+            Some(_) | None => Self::System,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
+/// The pages of the rail: key, path, name, and its sign.
+const PAGES: [(&str, &str, &str, &str); 3] = [
+    ("i", "/inbox", "Inbox", "M4 13h4l2 3h4l2-3h4M5 6h14l1 7v5H4v-5z"),
+    ("b", "/board", "Board", "M4 5h4v14H4zM10 5h4v9h-4zM16 5h4v12h-4z"),
+    ("r", "/runs", "Runs", "M4 7h16M4 12h10M4 17h13"),
+];
+
+/// A whole page.
+#[must_use]
+pub fn page(screen: &Screen, sheet: &Sheet, theme: Theme) -> Markup {
+    let body = html! {
+        a.skip href="#main" { "Skip to content" }
+        (rail(screen, sheet))
+        div.stage {
+            header.top {
+                h1 { (sheet.title) }
+                (sheet::chips(&sheet.chips))
+                (search(screen))
+                button #theme .icon type="button" aria-label="Light or dark" { (sign(MOON)) }
+            }
+            (sheet::main(&sheet.main()))
+            footer.hints {
+                span #live data-url=(screen.live()) role="status" { "" }
+                span.keys {
+                    kbd { "j" } kbd { "k" } " move " kbd { "↵" } " open " kbd { "/" } " filter "
+                    kbd { "⌘K" } " commands " kbd { "?" } " all keys"
+                }
+            }
+        }
+        div #toasts role="status" aria-live="polite" {}
+        (palette())
+    };
+    document(&format!("{} · Baton", sheet.title), theme, "app", &body)
+}
+
+/// A sun and a moon in one.
+const MOON: &str = "M20 14.5A8 8 0 0 1 9.5 4a8 8 0 1 0 10.5 10.5z";
+
+fn rail(screen: &Screen, sheet: &Sheet) -> Markup {
+    let here = match screen {
+        Screen::Inbox(_) => "/inbox",
+        Screen::Board(_) => "/board",
+        Screen::Runs(_) | Screen::Task(..) => "/runs",
+    };
+    html! {
+        nav.rail aria-label="Pages" {
+            a.brand href="/" { (mark()) "Baton" }
+            ul {
+                @for (key, path, name, drawn) in PAGES {
+                    li {
+                        a href=(path) data-go=(key) aria-current=[(path == here).then_some("page")] {
+                            (sign(drawn)) span { (name) }
+                            @if name == "Inbox" { (sheet::count(sheet.inbox)) }
+                        }
+                    }
+                }
+            }
+            div.foot {
+                button #sign-out type="button" { "Sign out" }
+            }
+        }
+    }
+}
+
+fn search(screen: &Screen) -> Markup {
+    let (action, wish) = match screen {
+        Screen::Board(wish) => ("/board", Some(wish)),
+        Screen::Runs(wish) => ("/runs", Some(wish)),
+        Screen::Inbox(_) | Screen::Task(..) => ("/runs", None),
+    };
+    let filter = wish.map(|wish| wish.filter.to_string()).unwrap_or_default();
+    let project = wish.and_then(|wish| wish.project.as_ref());
+    html! {
+        form.search role="search" action=(action) method="get" {
+            @if let Some(project) = project { input type="hidden" name="project" value=(project); }
+            input #filter name="q" value=(filter) maxlength="256" autocomplete="off"
+                placeholder="is:blocked stage:coding words…" aria-label="Filter";
+            kbd { "/" }
+        }
+    }
+}
+
+fn palette() -> Markup {
+    html! {
+        dialog #palette aria-label="Commands" {
+            input #palette-words type="text" autocomplete="off" aria-label="Command or task"
+                placeholder="Go to, or T-128…" role="combobox" aria-expanded="true"
+                aria-controls="palette-list";
+            ul #palette-list role="listbox" aria-label="Commands" {}
+        }
+        dialog #keys aria-label="Keys" {
+            h2 { "Keys" }
+            dl {
+                @for (key, means) in KEYS { div { dt { kbd { (key) } } dd { (means) } } }
+            }
+        }
+    }
+}
+
+/// What keys mean, on every page.
+const KEYS: [(&str, &str); 11] = [
+    ("g i", "Inbox"),
+    ("g b", "Board"),
+    ("g r", "Runs"),
+    ("j / k", "Next and previous"),
+    ("h / l", "Column to the left and to the right"),
+    ("↵", "Open"),
+    ("a", "Answer"),
+    ("/", "Filter"),
+    ("p", "Hold live updates"),
+    ("y", "Copy the link"),
+    ("⌘K", "Commands"),
+];
+
+/// Where people come in.
+#[must_use]
+pub fn sign_in(theme: Theme) -> Markup {
+    let body = html! {
+        main #main .sign-in {
+            h1 { (mark()) "Baton" }
+            p { "On the machine of the server, this command signs you in:" }
+            (super::words::command("baton open"))
+            form #sign-in {
+                label for="secret" { "From elsewhere, a key of yours:" }
+                input #secret name="secret" type="password" required autocomplete="off"
+                    spellcheck="false" placeholder="batonk_…";
+                button.primary type="submit" { "Sign in" }
+            }
+            p #sign-in-trouble role="alert" {}
+            noscript { p { "Signing in needs JavaScript; everything after it can be read without." } }
+        }
+    };
+    document("Sign in · Baton", theme, "alone", &body)
+}
+
+/// Why there is nothing to see.
+#[must_use]
+pub fn trouble(problem: &Problem, theme: Theme) -> Markup {
+    let body = problem.body();
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    let main = html! {
+        main #main .sign-in {
+            h1 { (text("title")) }
+            p { (text("detail")) }
+            p { a href="/" { "To the inbox" } }
+        }
+    };
+    document(&format!("{} · Baton", text("title")), theme, "alone", &main)
+}
+
+fn document(title: &str, theme: Theme, class: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" data-theme=(theme.word()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" href="data:,";
+                link rel="preload" href="/assets/inter.woff2" as="font" type="font/woff2"
+                    crossorigin;
+                link rel="stylesheet" href=(path_of("base.css"));
+                link rel="stylesheet" href=(path_of("pages.css"));
+                script src=(path_of("idiomorph.js")) defer {}
+                script src=(path_of("app.js")) defer {}
+            }
+            body class=(class) { (body) }
+        }
+    }
+}
+
+/// The mark of the house: a hand-over.
+fn mark() -> Markup {
+    html! {
+        svg.mark viewBox="0 0 24 24" aria-hidden="true" {
+            rect x="1" y="1" width="22" height="22" rx="6" {}
+            path d="M6 8.5h9M6 12h12M9 15.5h9" {}
+        }
+    }
+}
+
+/// A sign of lines.
+fn sign(path: &str) -> Markup {
+    html! { svg.sign viewBox="0 0 24 24" aria-hidden="true" { path d=(path) {} } }
+}

@@ -1,0 +1,57 @@
+//! The files of one commit, read as data. The repository is somebody's, so its settings are not read: its
+//! objects are borrowed by a repository of ours that lives as long as the look.
+
+use tempfile::TempDir;
+
+use super::depot::quoted;
+use super::git::Call;
+use super::{Depot, Error, Oid, Repository};
+
+/// The files of a commit.
+#[derive(Debug)]
+pub struct Files {
+    depot: Depot,
+    repository: Repository,
+    commit: Oid,
+    #[expect(dead_code, reason = "the folder of the depot lives as long as this")]
+    place: TempDir,
+}
+
+impl Repository {
+    /// The files of a commit.
+    ///
+    /// # Errors
+    /// If there is no room for a look at them.
+    pub fn files(&self, commit: &Oid) -> Result<Files, Error> {
+        let place = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
+        let depot = Depot::open(self.git(), &place.path().join("depot"), commit)?;
+        Ok(Files { depot, repository: self.clone(), commit: commit.clone(), place })
+    }
+}
+
+impl Files {
+    /// What a plain file holds; none if there is no file of that name. A link is none.
+    ///
+    /// # Errors
+    /// If it is too long, or cannot be read.
+    pub fn read(&self, path: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        let listed = self.call("ls-tree").args(["--full-tree", "-z", self.commit.as_str(), "--"]);
+        let listed = listed.arg(path).run()?;
+        let Some(oid) = plain_file(&listed) else { return Ok(None) };
+        let call = self.call("cat-file").args(["blob", oid.as_str()]);
+        call.at_most(bytes_max).run().map(Some)
+    }
+
+    fn call<'a>(&self, what: &str) -> Call<'a> {
+        let objects = quoted(&self.repository.objects());
+        self.depot.call(what).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
+    }
+}
+
+/// The object of a plain file in what git says of one name: `100644 blob <oid>\t<path>`.
+fn plain_file(listed: &[u8]) -> Option<Oid> {
+    let about = listed.split(|byte| *byte == b'\t').next()?;
+    let mut words = std::str::from_utf8(about).ok()?.split(' ');
+    let (mode, kind, oid) = (words.next()?, words.next()?, words.next()?);
+    (kind == "blob" && mode.starts_with("100")).then(|| oid.parse().ok()).flatten()
+}
