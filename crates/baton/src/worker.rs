@@ -14,7 +14,7 @@ use baton_domain::ids::{AttemptId, TenantId};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::clock::boot_ms;
@@ -44,6 +44,7 @@ pub mod link;
 pub mod outbox;
 mod parcel;
 pub mod prepare;
+mod room;
 pub mod settings;
 mod stock;
 
@@ -426,66 +427,6 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         for (dispatch, place) in std::mem::take(&mut self.behind) {
             self.begin(dispatch, place);
         }
-    }
-
-    /// Forgets what the server has all reports of.
-    async fn settle(&mut self) {
-        let before = self.settling.len();
-        let (link, courier) = (self.link.clone(), self.courier.clone());
-        self.settling.retain(|attempt| {
-            // What is still to be sent is told once it was.
-            if courier.is_busy(*attempt) {
-                return true;
-            }
-            !link.forget(*attempt).unwrap_or_else(|error| {
-                tracing::warn!(%attempt, %error, "an attempt cannot be forgotten");
-                false
-            })
-        });
-        if self.settling.len() < before {
-            points::pass(Point::AttemptForgotten);
-            self.tidy().await;
-        }
-    }
-
-    async fn tidy(&self) {
-        let attempts = self.premises.attempts();
-        let live: BTreeSet<_> = self.live.keys().copied().collect();
-        match spawn_blocking(move || adopt::tidy(&attempts, &live)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "settled attempts cannot be cleared away"),
-            Err(error) => tracing::warn!(%error, "settled attempts cannot be cleared away"),
-        }
-    }
-
-    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
-    fn give_room(&mut self) {
-        if self.whose.is_none() || self.draining || self.is_full() {
-            return;
-        }
-        let settings = &self.premises.settings;
-        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
-        if short.is_some() != self.is_short {
-            self.is_short = short.is_some();
-            (self.tell)(Sign::Short(short));
-        }
-        if self.is_short {
-            return;
-        }
-        let more = self.stock.promise();
-        if more > 0 {
-            self.link.credit(more);
-        }
-    }
-
-    /// Whether the disk takes no reports: then nothing new is begun, and that is said.
-    fn is_full(&mut self) -> bool {
-        let full = !self.link.keep_again();
-        if full && !std::mem::replace(&mut self.full, full) {
-            (self.tell)(Sign::Full);
-        }
-        self.full = full;
-        full
     }
 
     fn beat(&mut self) {
