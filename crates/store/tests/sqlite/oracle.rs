@@ -161,7 +161,7 @@ impl Fold {
                     task.apply(event, row.at);
                 }
             }
-            self.move_pools(before.as_ref(), &task.as_ref()?.flow, event);
+            self.move_pools(before.as_ref(), &task.as_ref()?.flow, (event, row.at));
         }
         task
     }
@@ -188,14 +188,19 @@ impl Fold {
     }
 
     /// Pools follow from who holds what: taken with the claim, returned with the end.
-    fn move_pools(&mut self, before: Option<&Flow>, after: &Flow, event: &Event) {
+    fn move_pools(
+        &mut self,
+        before: Option<&Flow>,
+        after: &Flow,
+        (event, at): (&Event, Timestamp),
+    ) {
         let held = before.and_then(|flow| flow.run.as_ref()?.held());
         if let Event::Claimed { takes, .. } = event {
-            takes.iter().for_each(|take| self.move_pool(&PoolMove::Take(take.clone())));
+            takes.iter().for_each(|take| self.move_pool(&PoolMove::Take(take.clone()), at));
         }
         if let (Event::AttemptEnded { .. }, Some(held)) = (event, held) {
             for take in &held.takes {
-                self.move_pool(&PoolMove::Return { take: take.clone(), spent: 0 });
+                self.move_pool(&PoolMove::Return { take: take.clone(), spent: 0 }, at);
             }
         }
         for pool in after.budgets() {
@@ -211,14 +216,14 @@ impl Fold {
                 }
                 _ => 0,
             };
-            self.move_pool(&PoolMove::Return { take: Take { pool, amount: 0 }, spent });
+            self.move_pool(&PoolMove::Return { take: Take { pool, amount: 0 }, spent }, at);
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }
 
-    fn move_pool(&mut self, change: &PoolMove) {
+    fn move_pool(&mut self, change: &PoolMove, at: Timestamp) {
         if let Some(pool) = self.pools.get_mut(change.pool()) {
-            pool.apply(change);
+            pool.apply(change, at);
         }
     }
 
