@@ -94,10 +94,9 @@ impl Error {
     }
 
     fn of(field: &str, refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Invalid { rule, .. } => Self::Invalid { field: field.to_owned(), rule },
-            other => Self::Invalid { field: field.to_owned(), rule: other.to_string() },
-        }
+        let words = refusal.to_string();
+        let rule = if let Refusal::Invalid { rule, .. } = refusal { rule } else { words };
+        Self::Invalid { field: field.to_owned(), rule }
     }
 }
 
@@ -174,11 +173,13 @@ impl Asked {
                 format!("must not be more than {LINES_MAX}, those of stage and task included");
             return Err(Error::Invalid { field: "contract".to_owned(), rule });
         }
-        contract.check().map_err(|refusal| match refusal {
-            Refusal::Invalid { field, rule } => {
-                Error::Invalid { field: format!("contract, line {field}"), rule }
-            }
-            other => Error::of("contract", other),
+        contract.check().map_err(|refusal| {
+            let line = if let Refusal::Invalid { field, .. } = &refusal {
+                format!("contract, line {field}")
+            } else {
+                "contract".to_owned()
+            };
+            Error::of(&line, refusal)
         })?;
         let hash = hash(&contract, &protected);
         Ok(Whole { contract, protected, hash })

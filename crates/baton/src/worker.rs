@@ -5,7 +5,6 @@
 //! before it says hello.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +31,7 @@ use prepare::{Premises, Whose};
 use stock::Stock;
 
 pub use stock::Short;
+pub use wish::{Error, Order, Sign, Wish};
 
 pub mod adopt;
 mod attempt;
@@ -47,6 +47,7 @@ pub mod prepare;
 mod room;
 pub mod settings;
 mod stock;
+mod wish;
 
 /// How often it is looked whether there is room, and whether the server has all reports.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -63,48 +64,6 @@ const REPORTING_LOOKS_MAX: u32 = 60;
 const BYE_MAX: Duration = Duration::from_secs(2);
 /// Tenants of servers that do not say whose worker it is.
 const TENANT_USUAL: &str = "local";
-
-/// What a worker is told while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// To take nothing more, and to end with its last agent.
-    Drain,
-    /// To stop its agents, prove it, and end.
-    Stop,
-    /// To end at once. Agents live on until their fences fall, for the next worker to take over.
-    Leave,
-}
-
-/// What a worker tells whoever started it.
-#[derive(Clone, Debug)]
-pub enum Sign {
-    /// The server is there; so many agents run.
-    Ready { agents: usize },
-    /// The server is not there, and why.
-    Away(String),
-    /// The disk takes no reports: nothing more is begun until it does.
-    Full,
-    /// There is no room for one more agent, and why; or there is again.
-    Short(Option<Short>),
-}
-
-/// Why a worker did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is one.
-    #[error("a worker of this data folder runs already")]
-    Taken,
-    /// Its folder is not to be used.
-    #[error("the worker's folder cannot be used: {0}")]
-    Folder(#[from] io::Error),
-}
-
-/// How a worker is run.
-pub struct Wish {
-    pub premises: Premises,
-    /// Whether to end after one run.
-    pub once: bool,
-}
 
 /// Runs agents until it is told to end.
 ///

@@ -4,205 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use modules::MODULES;
 use reading::{Part, Rule, dependencies, files, is_allowed, is_test, metadata, none, used_names};
 
+#[path = "tidy/modules.rs"]
+mod modules;
 #[path = "tidy/reading.rs"]
 mod reading;
 
 /// This file has to spell what it forbids.
 const SELF: &str = "crates/baton/tests/tidy.rs";
-
-/// Which module of the program may use which. A new module gets a row here first.
-const MODULES: &[(&str, &[&str])] = &[
-    ("chance", &[]),
-    ("checksum", &[]),
-    ("files", &[]),
-    ("clock", &[]),
-    ("points", &[]),
-    ("shim", &["checksum", "clock", "files", "points"]),
-    ("redaction", &["shape"]),
-    ("log", &["redaction"]),
-    ("tokens", &["chance", "checksum", "redaction"]),
-    ("metrics", &[]),
-    ("waiters", &["changes", "metrics"]),
-    ("changes", &[]),
-    ("health", &[]),
-    (
-        "engine",
-        &["chance", "changes", "clock", "health", "metrics", "redaction", "tokens", "waiters"],
-    ),
-    ("identity", &["chance", "engine", "tokens"]),
-    ("clockwork", &["engine", "points"]),
-    ("home", &["chance", "clock", "engine", "tokens", "waiters"]),
-    ("shape", &[]),
-    ("json", &[]),
-    ("pieces", &[]),
-    ("protocol", &["json", "shape", "views"]),
-    ("websocket", &["protocol"]),
-    ("problem", &["shape"]),
-    ("declaration", &[]),
-    ("answered", &[]),
-    ("contract", &["shape"]),
-    ("views", &["contract", "health", "shape"]),
-    (
-        "call",
-        &[
-            "answered",
-            "declaration",
-            "engine",
-            "identity",
-            "problem",
-            "redaction",
-            "shape",
-            "tokens",
-            "views",
-        ],
-    ),
-    ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
-    (
-        "operations",
-        &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
-    ),
-    ("dashboard", &["call", "identity", "operations", "problem", "shape", "views"]),
-    ("aliases", &["operation", "operations"]),
-    ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
-    (
-        "mcp",
-        &[
-            "aliases",
-            "call",
-            "chance",
-            "client",
-            "handing",
-            "identity",
-            "operation",
-            "operations",
-            "problem",
-            "shape",
-            "surroundings",
-            "tokens",
-            "views",
-        ],
-    ),
-    (
-        "relay",
-        &[
-            "call",
-            "changes",
-            "engine",
-            "identity",
-            "operations",
-            "points",
-            "problem",
-            "protocol",
-            "redaction",
-            "shape",
-            "tokens",
-            "views",
-        ],
-    ),
-    (
-        "server",
-        &[
-            "call",
-            "chance",
-            "changes",
-            "clockwork",
-            "dashboard",
-            "engine",
-            "files",
-            "home",
-            "identity",
-            "json",
-            "log",
-            "mcp",
-            "operation",
-            "operations",
-            "pieces",
-            "points",
-            "problem",
-            "protocol",
-            "relay",
-            "shape",
-            "surface",
-            "surroundings",
-            "tokens",
-            "websocket",
-        ],
-    ),
-    (
-        "worker",
-        &[
-            "adapters",
-            "chance",
-            "client",
-            "clock",
-            "files",
-            "points",
-            "protocol",
-            "shape",
-            "shim",
-            "surroundings",
-            "websocket",
-            "worktree",
-        ],
-    ),
-    ("demo", &["chance", "surroundings", "tokens"]),
-    ("init", &[]),
-    (
-        "bench",
-        &[
-            "chance",
-            "clock",
-            "clockwork",
-            "engine",
-            "home",
-            "identity",
-            "operations",
-            "redaction",
-            "shim",
-            "tokens",
-        ],
-    ),
-    ("surroundings", &[]),
-    ("adapters", &["surroundings"]),
-    ("scripted", &["adapters", "client", "operations", "shape"]),
-    ("worktree", &["files"]),
-    ("artifacts", &["contract", "worktree"]),
-    ("handing", &["artifacts", "client", "declaration", "init"]),
-    ("receipts", &[]),
-    ("client", &["chance", "declaration", "pieces", "problem", "shape", "surroundings"]),
-    (
-        "cli",
-        &[
-            "aliases",
-            "bench",
-            "chance",
-            "client",
-            "contract",
-            "demo",
-            "files",
-            "handing",
-            "home",
-            "identity",
-            "init",
-            "mcp",
-            "operation",
-            "operations",
-            "problem",
-            "receipts",
-            "scripted",
-            "server",
-            "shape",
-            "shim",
-            "surroundings",
-            "tokens",
-            "worker",
-            "worktree",
-        ],
-    ),
-    ("main", &["cli", "init", "log", "points", "shim", "surroundings"]),
-];
 
 /// Which of our crates may stand in whose `[dependencies]`. The testkit is for tests only.
 const CRATES: &[(&str, &[&str])] = &[
@@ -231,7 +42,7 @@ const EDGES_TRIED: [&str; 15] = [
 ];
 
 const FILE_LINES_MAX: usize = 500;
-const DOMAIN_LINES_MAX: usize = 8_500;
+const DOMAIN_LINES_MAX: usize = 8_800;
 
 #[test]
 fn the_domain_depends_on_serde_and_thiserror_only() {
@@ -292,7 +103,7 @@ fn modules_use_only_what_their_row_allows() {
             continue;
         }
         let Some(may_use) = rows.get(module) else {
-            offences.insert(format!("{path}: add a row for `{module}` to MODULES in {SELF}"));
+            offences.insert(format!("{path}: add a row for `{module}` to MODULES in tests/tidy/modules.rs"));
             continue;
         };
         let to_the_top = "super::".repeat(inner.split('/').count());

@@ -34,6 +34,24 @@ pub enum Deadline {
     WallClock,
 }
 
+impl Deadline {
+    /// The word for an attempt that took too long.
+    #[must_use]
+    pub fn timeout(self) -> &'static str {
+        match self {
+            Self::ProcessStart => "process_start_timeout",
+            Self::PromptWrite => "prompt_write_timeout",
+            Self::FirstEvent => "first_event_timeout",
+            Self::FirstVisibleEvent => "first_visible_event_timeout",
+            Self::StreamIdle => "stream_idle_timeout",
+            Self::ToolIdle => "tool_idle_timeout",
+            Self::UserInput => "user_input_timeout",
+            Self::Cleanup => "cleanup_timeout",
+            Self::WallClock => "wall_clock_timeout",
+        }
+    }
+}
+
 /// What a supervisor saw of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -364,7 +364,7 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
         Outcome::TimedOut { .. } if grip.held.mode == Mode::Solo => {
             continuation(grip, again.unwrap_or(Then::Queued), now)
         }
-        Outcome::TimedOut { deadline } => fault(grip, &timeout_code(*deadline), None, now),
+        Outcome::TimedOut { deadline } => fault(grip, &code(deadline.timeout()), None, now),
         Outcome::EndedWithoutResult => continuation(grip, again.unwrap_or(Then::Queued), now),
         Outcome::Cancelled | Outcome::Failed { fault: Fault::Forced, .. } => {
             (Counts::Try, Then::Finished { finish: Finish::Cancelled, result: None })
@@ -455,21 +455,6 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
         return Outcome::TimedOut { deadline };
     }
     Outcome::Blocked { block: Block::new(Why::NeedsInput, now), answered: false }
-}
-
-pub(super) fn timeout_code(deadline: Deadline) -> Code {
-    let word = match deadline {
-        Deadline::ProcessStart => "process_start_timeout",
-        Deadline::PromptWrite => "prompt_write_timeout",
-        Deadline::FirstEvent => "first_event_timeout",
-        Deadline::FirstVisibleEvent => "first_visible_event_timeout",
-        Deadline::StreamIdle => "stream_idle_timeout",
-        Deadline::ToolIdle => "tool_idle_timeout",
-        Deadline::UserInput => "user_input_timeout",
-        Deadline::Cleanup => "cleanup_timeout",
-        Deadline::WallClock => "wall_clock_timeout",
-    };
-    code(word)
 }
 
 /// A code that the rules themselves give.

@@ -153,8 +153,7 @@ fn untold(deadline: Deadline, grip: &Grip<'_>, now: Timestamp) -> Option<Reason>
     if measured || grip.held.mode == Mode::Solo {
         return None;
     }
-    let passed = ending::timeout_code(deadline);
-    let why = format!("its worker did not say how it is: {}", passed.as_str());
+    let why = format!("its worker did not say how it is: {}", deadline.timeout());
     Some(Reason::new("reason", why).expect("a plain sentence is a reason"))
 }
 

@@ -79,7 +79,7 @@ fn no_swap_leads_out_of_the_root_on_an_old_kernel() {
     let enough = |swaps, looks| swaps >= rounds(SWAPS) && looks >= LOOKS;
     let look = || {
         let opened = root.step_by_step(Path::new("out/secret"), flags, Mode::empty());
-        is_inside(opened.map(File::from).map_err(Into::into))
+        is_inside(opened.map(File::from))
     };
     let (looks, inside) = swapping(&scene, enough, look);
     assert!(inside > 0, "of {looks} looks none found what is there");
