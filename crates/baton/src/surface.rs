@@ -123,6 +123,10 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("worktree list", "List the folders that agents work in on this machine"),
     ("worktree restore", "Bring the last snapshot of a task back into a new folder"),
     ("worktree prune", "Take away folders that no task needs; what no snapshot holds stays"),
+    (
+        "worktree release",
+        "Lift a quarantine: you have looked, and nobody works in the folder any more",
+    ),
     ("completions", "Print the completions of a shell"),
     ("demo", "Play a short story with a server of its own, and leave nothing behind"),
     ("bench", "Measure the store beside its limits, all in one run"),
