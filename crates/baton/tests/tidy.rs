@@ -103,7 +103,9 @@ fn modules_use_only_what_their_row_allows() {
             continue;
         }
         let Some(may_use) = rows.get(module) else {
-            offences.insert(format!("{path}: add a row for `{module}` to MODULES in tests/tidy/modules.rs"));
+            offences.insert(format!(
+                "{path}: add a row for `{module}` to MODULES in tests/tidy/modules.rs"
+            ));
             continue;
         };
         let to_the_top = "super::".repeat(inner.split('/').count());
