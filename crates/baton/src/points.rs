@@ -75,6 +75,12 @@ points! {
     AckKept => "worker.ack_kept",
     /// The work is kept, and nobody was told.
     SnapshotTaken => "worker.snapshot_taken",
+    /// It is packed to be sent, and nothing of it is on its way.
+    ParcelKept => "worker.parcel_kept",
+    /// The server has all of its blobs, and was not told what they are.
+    BlobsSent => "worker.blobs_sent",
+    /// That is written down to be told, and the parcel is still there.
+    ParcelTold => "worker.parcel_told",
     /// An agent is to end, and its shim was not told.
     StopWanted => "worker.stop_wanted",
     /// Its end is proved, and nobody was told.

@@ -5,7 +5,6 @@
 //! before it says hello.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use baton_domain::ids::{AttemptId, TenantId};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::clock::boot_ms;
@@ -32,6 +31,7 @@ use prepare::{Premises, Whose};
 use stock::Stock;
 
 pub use stock::Short;
+pub use wish::{Error, Order, Sign, Wish};
 
 pub mod adopt;
 mod attempt;
@@ -44,8 +44,10 @@ pub mod link;
 pub mod outbox;
 mod parcel;
 pub mod prepare;
+mod room;
 pub mod settings;
 mod stock;
+mod wish;
 
 /// How often it is looked whether there is room, and whether the server has all reports.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -62,48 +64,6 @@ const REPORTING_LOOKS_MAX: u32 = 60;
 const BYE_MAX: Duration = Duration::from_secs(2);
 /// Tenants of servers that do not say whose worker it is.
 const TENANT_USUAL: &str = "local";
-
-/// What a worker is told while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// To take nothing more, and to end with its last agent.
-    Drain,
-    /// To stop its agents, prove it, and end.
-    Stop,
-    /// To end at once. Agents live on until their fences fall, for the next worker to take over.
-    Leave,
-}
-
-/// What a worker tells whoever started it.
-#[derive(Clone, Debug)]
-pub enum Sign {
-    /// The server is there; so many agents run.
-    Ready { agents: usize },
-    /// The server is not there, and why.
-    Away(String),
-    /// The disk takes no reports: nothing more is begun until it does.
-    Full,
-    /// There is no room for one more agent, and why; or there is again.
-    Short(Option<Short>),
-}
-
-/// Why a worker did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is one.
-    #[error("a worker of this data folder runs already")]
-    Taken,
-    /// Its folder is not to be used.
-    #[error("the worker's folder cannot be used: {0}")]
-    Folder(#[from] io::Error),
-}
-
-/// How a worker is run.
-pub struct Wish {
-    pub premises: Premises,
-    /// Whether to end after one run.
-    pub once: bool,
-}
 
 /// Runs agents until it is told to end.
 ///
@@ -426,66 +386,6 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         for (dispatch, place) in std::mem::take(&mut self.behind) {
             self.begin(dispatch, place);
         }
-    }
-
-    /// Forgets what the server has all reports of.
-    async fn settle(&mut self) {
-        let before = self.settling.len();
-        let (link, courier) = (self.link.clone(), self.courier.clone());
-        self.settling.retain(|attempt| {
-            // What is still to be sent is told once it was.
-            if courier.is_busy(*attempt) {
-                return true;
-            }
-            !link.forget(*attempt).unwrap_or_else(|error| {
-                tracing::warn!(%attempt, %error, "an attempt cannot be forgotten");
-                false
-            })
-        });
-        if self.settling.len() < before {
-            points::pass(Point::AttemptForgotten);
-            self.tidy().await;
-        }
-    }
-
-    async fn tidy(&self) {
-        let attempts = self.premises.attempts();
-        let live: BTreeSet<_> = self.live.keys().copied().collect();
-        match spawn_blocking(move || adopt::tidy(&attempts, &live)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "settled attempts cannot be cleared away"),
-            Err(error) => tracing::warn!(%error, "settled attempts cannot be cleared away"),
-        }
-    }
-
-    /// Lets the server send as much as there is room for; nothing while memory or disk are short.
-    fn give_room(&mut self) {
-        if self.whose.is_none() || self.draining || self.is_full() {
-            return;
-        }
-        let settings = &self.premises.settings;
-        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
-        if short.is_some() != self.is_short {
-            self.is_short = short.is_some();
-            (self.tell)(Sign::Short(short));
-        }
-        if self.is_short {
-            return;
-        }
-        let more = self.stock.promise();
-        if more > 0 {
-            self.link.credit(more);
-        }
-    }
-
-    /// Whether the disk takes no reports: then nothing new is begun, and that is said.
-    fn is_full(&mut self) -> bool {
-        let full = !self.link.keep_again();
-        if full && !std::mem::replace(&mut self.full, full) {
-            (self.tell)(Sign::Full);
-        }
-        self.full = full;
-        full
     }
 
     fn beat(&mut self) {

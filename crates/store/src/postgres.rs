@@ -1,4 +1,4 @@
-//! Postgres: a few batches in flight, each of which locks, judges in memory and commits in three
+//! Postgres: two batches in flight, each of which locks, judges in memory and commits in two or three
 //! flushes. Any number of servers may share one database; what one answered is on its disk.
 //!
 //! Locks are always taken in one order, so that no two batches can wait for each other: records
@@ -75,8 +75,9 @@ use crate::ruling::Judge;
 use crate::sqlite::Place;
 use crate::{Bell, Clock, PepperDigest};
 
-/// Batches on their way at once: while one is being committed the next ones lock and judge.
-const BATCHES: usize = 4;
+/// Batches on their way at once at most: one is committed while the next one locks and judges, and
+/// there are as many more where these wait for somebody.
+const BATCHES: usize = 2 * writer::TOGETHER;
 /// Orders by themselves on their way at once: most of them are short, and some wait for somebody.
 const LONERS: usize = 3;
 /// Connections that write: one for each of these, for claims that wait, and for what comes between.

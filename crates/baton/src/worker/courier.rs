@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
 use crate::client::{Client, Failure};
+use crate::points::{self, Point};
 use crate::protocol::{Checkpoint, Work};
 
 use super::link::Link;
@@ -73,6 +74,7 @@ impl Courier {
     pub fn post(&self, attempt: AttemptId, parcel: &Parcel) -> io::Result<()> {
         let being_sent = self.shared.lock().get(&attempt).copied().flatten();
         self.shared.shelf(attempt).put(parcel, being_sent)?;
+        points::pass(Point::ParcelKept);
         self.go_on(attempt);
         Ok(())
     }
@@ -122,6 +124,7 @@ impl Shared {
             };
             match self.send(&shelf, &parcel).await {
                 Ok(()) => {
+                    points::pass(Point::BlobsSent);
                     pause = AGAIN_FIRST;
                     self.told(attempt, number, &shelf, parcel);
                 }
@@ -171,6 +174,7 @@ impl Shared {
         if let Err(error) = self.link.tell(parcel.frame.clone()) {
             tracing::warn!(%attempt, %error, "a snapshot was not told");
         }
+        points::pass(Point::ParcelTold);
         // If the machine stops here, it is told twice, and is the same.
         if let Err(error) = shelf.settle(number, &parcel) {
             tracing::warn!(%attempt, %error, "a parcel cannot be cleared away");

@@ -226,7 +226,7 @@ impl Course {
             Input::Said(said) => self.said(said, at),
             Input::Renewed { until } => self.renewed(until),
             Input::Cut => self.is_linked = false,
-            Input::Moved { tree } if self.latch.is_none() => self.moved(tree, at),
+            Input::Moved { tree } => self.moved(tree, at),
             Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
             Input::Kept => self.kept(at),
             Input::Slept { millis } => self.clocks.slept(millis),
@@ -242,7 +242,6 @@ impl Course {
             | Input::PromptWritten
             | Input::Deaf
             | Input::Unheard
-            | Input::Moved { .. }
             | Input::Busy { .. } => {}
         }
     }

@@ -102,15 +102,16 @@ fn a_worker_that_comes_to_after_its_lease_goes_on_with_the_work_and_alone() {
 
 #[test]
 fn a_cut_within_the_lease_kills_no_healthy_agent_and_loses_no_report() {
-    let mut house = House::served_with("", LONGER);
+    let proxy = Proxy::new();
+    let mut house = House::served_as("", LONGER, &proxy.name());
+    proxy.lead_to(&house.url);
     let steps = format!(
         "use 1 1 100\n{}use 1 1 200\n{}edit a.txt all of it\ncomplete Done\n",
         writes(&house, "cut"),
         writes(&house, "healed")
     );
     house.steps(&steps);
-    let proxy = Proxy::to(&house.url);
-    let other = house.work_elsewhere(&proxy.url(), &["--once"]);
+    let other = house.work_elsewhere(&format!("http://{}", proxy.name()), &["--once"]);
     until("somebody writes", || !writers(&house).is_empty());
     proxy.cut();
     fs::write(house.path("cut"), "").expect("there is room");
@@ -118,7 +119,7 @@ fn a_cut_within_the_lease_kills_no_healthy_agent_and_loses_no_report() {
     until("it goes on", || writers(&house).len() > 1);
     let written = lines(&house.path("writers"));
     until("it goes on for long", || lines(&house.path("writers")) > written + 200);
-    proxy.heal();
+    proxy.lead_to(&house.url);
     fs::write(house.path("healed"), "").expect("there is room");
     assert_eq!(house.waits(), 0, "{}", house.logs());
     house.worker_ends();

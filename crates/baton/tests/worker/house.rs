@@ -64,8 +64,13 @@ impl House {
 
     /// The same with a task that is tried so.
     pub fn served_with(steps: &str, policy: &str) -> Self {
+        Self::served_as(steps, policy, "localhost")
+    }
+
+    /// The same with a server that answers under this name, too.
+    pub fn served_as(steps: &str, policy: &str, host: &str) -> Self {
         let mut house = Self::empty(steps);
-        house.serve();
+        house.serve_as(host);
         house.types(&["project", "add", "shop"]);
         let task = ["add", "Greet", "--project", "shop", "--stage", "coding", "--policy", policy];
         house.types(&task);
@@ -177,7 +182,12 @@ impl House {
     }
 
     pub fn serve(&mut self) {
-        let (child, ready) = self.start(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        self.serve_as("localhost");
+    }
+
+    fn serve_as(&mut self, host: &str) {
+        let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--host", host];
+        let (child, ready) = self.start(&words);
         self.server = Some(child);
         self.url = ready["url"].as_str().expect("it listens").to_owned();
     }
@@ -294,7 +304,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             return;
         }
         let (_keeps_open, never) = std::sync::mpsc::channel::<()>();
-        drop(never.recv_timeout(LOOK_EVERY));
+        never.recv_timeout(LOOK_EVERY).expect_err("nobody says anything");
     }
     panic!("in vain: {what}");
 }

@@ -213,7 +213,7 @@ fn an_agent_reaches_neither_the_key_of_its_worker_nor_what_others_keep_in_tmp() 
         "run cat {key} > key.txt 2>&1; true\nrun test ! -e {mark}\nrun echo mine > /tmp/mine\n\
          run ls /tmp > tmp.txt\ncomplete Looked\n"
     ));
-    let other = house.work_elsewhere();
+    let other = house.work_elsewhere(&house.url.clone(), &["--once"]);
     assert_eq!(house.waits(), 0, "{}", house.logs());
     house.worker_ends();
     let work = work_in(&other);

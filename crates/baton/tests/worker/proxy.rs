@@ -13,15 +13,14 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct Lines {
-    is_cut: bool,
+    /// Where the server is; while the network is cut, nowhere.
+    server: Option<SocketAddr>,
     open: Vec<TcpStream>,
 }
 
 impl Proxy {
-    /// Between whoever comes and the server of this URL. It lives as long as the test does.
-    pub fn to(url: &str) -> Self {
-        let server: SocketAddr =
-            url.trim_start_matches("http://").parse().expect("it listens at an address");
+    /// One that leads nowhere yet. It lives as long as the test does.
+    pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let at = listener.local_addr().expect("it is bound");
         let lines = Arc::new(Mutex::new(Lines::default()));
@@ -29,10 +28,7 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let mut lines = known.lock().expect("nobody panicked");
-                if lines.is_cut {
-                    continue;
-                }
-                let Ok(other) = TcpStream::connect(server) else { continue };
+                let Some(Ok(other)) = lines.server.map(TcpStream::connect) else { continue };
                 let copies = [&client, &other].map(|one| one.try_clone().expect("it is open"));
                 lines.open.extend(copies);
                 carry(&client, &other);
@@ -42,21 +38,25 @@ impl Proxy {
         Self { at, lines }
     }
 
-    pub fn url(&self) -> String {
-        format!("http://{}", self.at)
+    /// What it is called.
+    pub fn name(&self) -> String {
+        self.at.to_string()
+    }
+
+    /// Lets everybody through to the server of this URL.
+    pub fn lead_to(&self, url: &str) {
+        let server = url.trim_start_matches("http://").parse().expect("it listens somewhere");
+        self.lines.lock().expect("nobody panicked").server = Some(server);
     }
 
     /// Ends every connection, and lets nobody through.
     pub fn cut(&self) {
         let mut lines = self.lines.lock().expect("nobody panicked");
-        lines.is_cut = true;
+        lines.server = None;
         for line in lines.open.drain(..) {
-            drop(line.shutdown(Shutdown::Both));
+            // Whoever has gone need not be cut off.
+            line.shutdown(Shutdown::Both).unwrap_or_default();
         }
-    }
-
-    pub fn heal(&self) {
-        self.lines.lock().expect("nobody panicked").is_cut = false;
     }
 }
 
@@ -70,6 +70,6 @@ fn carry(from: &TcpStream, to: &TcpStream) {
                 break;
             }
         }
-        drop(to.shutdown(Shutdown::Write));
+        to.shutdown(Shutdown::Write).unwrap_or_default();
     });
 }

@@ -143,3 +143,18 @@ fn a_git_project_is_worked_on_in_a_worktree_and_its_work_is_kept() {
     let told = kept.to_string();
     assert!(told.contains("\"snapshot\""), "{told}");
 }
+
+#[test]
+fn a_short_turn_that_changed_something_is_no_stall() {
+    for (steps, badge) in
+        [("edit a.txt one\nlie Done\n", "queued"), ("lie Done\n", "ended_without_result")]
+    {
+        let mut house = House::with_repository(steps);
+        house.types(&["task", "edit", "T-1", "--policy", r#"{"stalls_max":1}"#]);
+        house.work_on(&["--once"]);
+        house.worker_ends();
+        assert_eq!(house.outcomes(), ["ended_without_result"], "{}", house.logs());
+        let task = house.types(&["task", "show", "T-1"]);
+        assert_eq!(task["badge"], badge, "{task} {}", house.logs());
+    }
+}

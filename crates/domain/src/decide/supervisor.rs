@@ -141,6 +141,10 @@ fn report(grip: &Grip<'_>, sight: Sight) -> Decision {
         Phase::Leased if sight == Sight::Preparing => Decision::of(vec![seen]),
         Phase::Leased => Decision::of(vec![Event::Began, seen]),
         Phase::Working => Decision::of(vec![seen]),
+        // What it did before it ended may be seen only then.
+        Phase::Stopping { .. } if sight == Sight::Progressed && !grip.held.moved => {
+            Decision::of(vec![seen])
+        }
         // Nothing is expected of an agent that waits, is verified or is stopped.
         Phase::WaitingInput(_) | Phase::Verifying { .. } | Phase::Stopping { .. } => {
             Decision::default()

@@ -229,6 +229,18 @@ fn work_that_moves_in_between_is_not_stalled() {
     assert_eq!((rest, attempts), (Rest::At(Cap::Continuations), 9));
 }
 
+/// A short turn is over before anybody looked at what it did.
+#[test]
+fn what_moved_counts_also_if_it_is_seen_only_after_the_end() {
+    let mut world = world();
+    let id = world.at_work(started(), Mode::Supervised);
+    world.supervisor(id, Supervisor::Exited).expect("it is held");
+    world.supervisor(id, Supervisor::Report(Sight::Progressed)).expect("it is stopping");
+    world.supervisor(id, proved()).expect("it is stopping");
+    let tally = world.run(id).tally;
+    assert_eq!((tally.continuations, tally.stalls), (1, 0));
+}
+
 #[test]
 fn losses_and_limits_between_do_not_make_a_stall() {
     let mut world = world();

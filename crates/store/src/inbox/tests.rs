@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use baton_domain::command::{Agent, Command, Person, Proof};
 use baton_domain::contract::Submission;
 use baton_domain::ids::{PrincipalId, TaskId, TenantId};
@@ -153,4 +155,23 @@ fn an_order_is_as_large_as_its_texts() {
     let bytes =
         |words: &str| order("one", 1, Command::Person(Person::Retry(reason(words)))).bytes();
     assert!(bytes(&"x".repeat(2_000)) >= bytes("x") + 1_999);
+}
+
+#[test]
+fn whoever_can_ask_does_so_before_a_batch_is_taken() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime of one thread").block_on(async {
+        let inbox = Arc::new(Inbox::default());
+        let own = Arc::clone(&inbox);
+        let writer = tokio::spawn(async move { own.next(TURN).await });
+        tokio::task::yield_now().await;
+        inbox.push(more_work("first", 0)).expect("there is room");
+        for task in 1..16 {
+            let inbox = Arc::clone(&inbox);
+            // The writer was woken before any of these had its first turn.
+            tokio::spawn(async move { inbox.push(more_work("first", task)) });
+        }
+        let batch = taken(&writer.await.expect("it takes what there is"));
+        assert_eq!(batch.len(), 16, "{batch:?}");
+    });
 }

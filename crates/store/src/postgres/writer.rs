@@ -27,7 +27,7 @@ use crate::order::{Aim, Committed};
 const BATCH_MAX: usize = 256;
 /// Batches that are under way together, one of which locks and judges while the other is committed.
 /// More of them would only wait for each other's positions, and hold fewer orders each.
-const TOGETHER: usize = 2;
+pub(super) const TOGETHER: usize = 2;
 /// How long the next batch waits for its turn: one that has to wait for somebody else keeps nobody.
 const PATIENCE: Duration = Duration::from_millis(50);
 

@@ -10,6 +10,7 @@ use baton::surroundings::Hidden;
 use baton::worker::link::{Link, News, Settings};
 use baton_domain::ids::AttemptId;
 use baton_domain::run::Death;
+use baton_domain::text::Text;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
@@ -25,7 +26,7 @@ fn settings(world: &World, key: &str) -> Settings {
         trust: Trust::Machine,
         key: KeyFrom::Text(Hidden::new(key)),
         machine: "box".parse().expect("a name"),
-        process: "one".parse().expect("a text"),
+        process: Text::new("process", "one").expect("a text"),
         capabilities: Default::default(),
         slots: 2,
         accounts: vec![],

@@ -130,6 +130,7 @@ async fn a_frame_of_attempt_1_while_attempt_2_is_active_changes_nothing() {
         summary: Some(said("what there was")),
         git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
         session: None,
+        work: None,
     };
     old.told(kept.into()).await;
     old.told(stopped(first.attempt, 8)).await;
@@ -347,6 +348,7 @@ async fn the_next_attempt_is_handed_the_conversation_and_the_cap_that_was_reache
         summary: None,
         git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
         session: Some(conversation.clone()),
+        work: None,
     };
     worker.told(kept.into()).await;
     let back = Released { attempt: run.attempt, seq: 4, reason: said("later"), until: None };

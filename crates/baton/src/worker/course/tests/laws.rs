@@ -67,7 +67,9 @@ fn check_acts(acts: &[&Act]) {
         let fits = match act {
             Act::Say(_) | Act::Prompt(_) => false,
             Act::Tell(told) => {
-                matches!(told, Report::Used(_) | Report::Stopped(_) | Report::Limited { .. })
+                let moved = *told == Report::Phase(Phase::Progressed);
+                moved
+                    || matches!(told, Report::Used(_) | Report::Stopped(_) | Report::Limited { .. })
             }
             Act::Interrupt
             | Act::Stop { .. }
