@@ -55,18 +55,7 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
                 .arg(data()),
         )
         .subcommand(
-            Command::new("release")
-                .about("Lift a quarantine: you have looked, and nobody works in the folder any more")
-                .after_help(
-                    "A folder is quarantined if the death of its agent is not proved, or if a snapshot cannot \
-                     hold everything in it; baton worktree list says why. Once lifted, the next attempt may go on \
-                     there, or it can be pruned. Without --yes it only says what it would do.",
-                )
-                .arg(task.clone().required(true))
-                .arg(
-                    named("generation", "NUMBER", "Only that folder of the task")
-                        .value_parser(value_parser!(u32)),
-                )
+            release(task.clone().required(true))
                 .arg(tenant())
                 .arg(yes("Do it"))
                 .arg(deployment())
@@ -85,6 +74,24 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
                 .arg(yes("Do it"))
                 .arg(deployment())
                 .arg(data()),
+        )
+}
+
+fn release(task: Arg) -> Command {
+    Command::new("release")
+        .about("Lift a quarantine: you have looked, and nobody works in the folder any more")
+        .after_help(
+            "A folder is quarantined if the death of its agent is not proved, or if a snapshot cannot \
+             hold everything in it; baton worktree list says why. Once lifted, the next attempt may go on \
+             there, or it can be pruned. Without --yes it only says what it would do.",
+        )
+        .arg(task)
+        .arg(
+            Arg::new("generation")
+                .long("generation")
+                .value_name("NUMBER")
+                .help("Only that folder of the task")
+                .value_parser(value_parser!(u32)),
         )
 }
 

@@ -217,7 +217,7 @@ fn a_project_and_a_day_have_money_like_a_tree() {
             RunState::Idle(Idle::Blocked(block)) if !is_of_day => {
                 assert_eq!(block.why, Why::Limit { cap: Cap::Budget });
             }
-            other => panic!("{pool}: {other:?}"),
+            other @ (RunState::Idle(_) | RunState::Held(_)) => panic!("{pool}: {other:?}"),
         }
     }
 }
