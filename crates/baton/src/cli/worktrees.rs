@@ -55,7 +55,7 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
                 .arg(data()),
         )
         .subcommand(
-            release(task.clone().required(true))
+            release_verb(task.clone().required(true))
                 .arg(tenant())
                 .arg(yes("Do it"))
                 .arg(deployment())
@@ -77,7 +77,7 @@ pub(super) fn command(data: impl Fn() -> Arg) -> Command {
         )
 }
 
-fn release(task: Arg) -> Command {
+fn release_verb(task: Arg) -> Command {
     Command::new("release")
         .about("Lift a quarantine: you have looked, and nobody works in the folder any more")
         .after_help(
