@@ -33,7 +33,7 @@ function beginSignIn() {
   if (!form) return false;
   const tell = (error) => { find("#sign-in-trouble").textContent = error.message; };
   const [ticket, task] = location.hash.slice(1).split(":");
-  if (ticket) {
+  if (/^[0-9a-f]{64}$/.test(ticket)) {
     // Whoever looks at the history of this browser finds no ticket in it.
     history.replaceState(null, "", "/sign-in");
     signIn(ticket, /^T-\d+$/.test(task) ? `/tasks/${task}` : "/").catch(tell);
@@ -78,24 +78,32 @@ async function send(method, path, body, requestKey = crypto.randomUUID()) {
   return answer;
 }
 
+// What is being asked, by its path: under which key, and whether it is on its way.
+const intents = new Map();
+const sending = new Set();
+
 async function act(form) {
   const body = {};
   for (const [name, value] of new FormData(form)) if (value !== "") body[name] = value;
   const buttons = form.querySelectorAll("button");
-  // One key for one intent: a second press, or one after a cut, is the same request.
-  form.dataset.requestKey ||= crypto.randomUUID();
+  // One key for one intent: a second press, or one after a cut, is the same request, whatever was redrawn.
+  const { method, path } = form.dataset;
+  if (sending.has(path)) return;
+  intents.set(path, intents.get(path) || crypto.randomUUID());
+  sending.add(path);
   buttons.forEach((button) => { button.disabled = true; });
   try {
-    await send(form.dataset.method, form.dataset.path, body, form.dataset.requestKey);
+    await send(method, path, body, intents.get(path));
     form.reset();
-    delete form.dataset.requestKey;
+    intents.delete(path);
     form.closest("details")?.removeAttribute("open");
-    toast("Done", form.dataset.path.split("/").slice(3).join(" "));
+    toast("Done", path.split("/").slice(3).join(" "));
   } catch (error) {
     // What was refused is asked anew next time; what may have happened is asked again.
-    if (error.title) delete form.dataset.requestKey;
+    if (error.title) intents.delete(path);
     toast(error.title || "Not sent", error.message, true);
   } finally {
+    sending.delete(path);
     buttons.forEach((button) => { button.disabled = false; });
   }
 }
@@ -127,7 +135,17 @@ function listen() {
   source.addEventListener("open", () => say("Live"));
   source.addEventListener("morph", (event) => { JSON.parse(event.data).forEach(morph); say("Live"); });
   source.addEventListener("over", () => location.replace("/sign-in"));
-  source.addEventListener("error", () => say("Offline: trying again"));
+  source.addEventListener("error", failed);
+}
+
+// A browser tries again by itself after a cut, but not after a refusal.
+async function failed() {
+  say("Offline: trying again");
+  if (source?.readyState !== EventSource.CLOSED) return;
+  stopListening();
+  const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+  if (answer?.type === "opaqueredirect") return location.replace("/sign-in");
+  setTimeout(listen, 5000);
 }
 
 function stopListening() {
@@ -241,6 +259,8 @@ function pressed(event) {
   }
   const meant = KEYS[event.key];
   if (!meant) return;
+  // Enter is for whatever has the focus; only where nothing has it, it opens the row that is marked.
+  if (event.key === "Enter" && (!find(".here") || event.target.closest("a, button, summary, dialog"))) return;
   event.preventDefault();
   meant();
 }
@@ -251,7 +271,7 @@ const KEYS = {
   k: () => go(-1),
   l: () => goSideways(1),
   h: () => goSideways(-1),
-  a: () => find("#answer")?.focus(),
+  a: () => find("[data-answer]")?.focus(),
   p: hold,
   y: () => copy(location.href),
   "/": () => find("#filter")?.focus(),

@@ -60,8 +60,15 @@ impl Onlooker {
 
     /// A whole page.
     pub async fn page(&self, screen: &Screen, theme: Theme) -> Result<Markup, Problem> {
-        let sheet = self.look(screen).await?;
-        Ok(frame::page(screen, &sheet, theme))
+        // Who opens the inbox is shown what is first, and stays with that.
+        let first = match screen {
+            Screen::Inbox(None) => Screen::Inbox(inbox::first(self).await?),
+            Screen::Inbox(Some(_)) | Screen::Board(_) | Screen::Runs(_) | Screen::Task(..) => {
+                screen.clone()
+            }
+        };
+        let sheet = self.look(&first).await?;
+        Ok(frame::page(&first, &sheet, theme))
     }
 
     /// Now, on the clock of the store.

@@ -189,18 +189,12 @@ async fn hand_off(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.types(FOX, &["complete", "--summary", "The database is upgraded."]).await
 }
 
-const ARTIFACT: &str = concat!(
-    r#"{"path": "CHANGELOG.md", "bytes": 1204, "digest": "#,
-    r#""c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00"}"#
-);
-
 async fn prove(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("Done only with proof")?;
     stage.claims(OWL, &["claim", "--wait", "30s"]).await?;
     stage.refused(OWL, &["complete", "--summary", "It is released."], INCOMPLETE).await?;
-    stage
-        .types(OWL, &["complete", "--summary", "It is released.", "--artifacts", ARTIFACT])
-        .await?;
+    stage.makes(OWL, "CHANGELOG.md", "0.1.0: the parser\n")?;
+    stage.types(OWL, &["complete", "--summary", "It is released."]).await?;
     // Proof is looked at by somebody else, and this house has no such worker.
     stage.types(ANA, &["explain", "T-3"]).await
 }

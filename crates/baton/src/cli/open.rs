@@ -1,6 +1,7 @@
 //! `baton open`: the dashboard in a browser, signed in.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -13,6 +14,8 @@ use super::{Output, Session, render};
 
 /// What people type.
 pub(super) const NAME: &str = "open";
+/// How long one of them may take before it is taken for the browser itself.
+const OPENING: Duration = Duration::from_secs(5);
 /// Programs that open a URL, whichever there is.
 const OPENERS: [&str; 3] = ["xdg-open", "open", "wslview"];
 
@@ -69,7 +72,9 @@ async fn opened(url: &str) -> bool {
     for program in OPENERS {
         let mut command = tokio::process::Command::new(program);
         command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if command.status().await.is_ok_and(|status| status.success()) {
+        let ended = tokio::time::timeout(OPENING, command.status()).await;
+        // Whoever is still there after a while shows it itself.
+        if ended.map_or(true, |status| status.is_ok_and(|status| status.success())) {
             return true;
         }
     }

@@ -87,11 +87,12 @@ fn verify(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> 
     let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let (body, text, exit) = match receipts::verify(text, &trusted) {
         Ok((statement, key)) => {
-            let body = json!({ "holds": true, "key": key.id(), "statement": statement });
-            (body, told(&statement, &key), 0)
+            let fails = statement.found == Found::Fails;
+            let body = json!({ "genuine": true, "key": key.id(), "statement": statement });
+            (body, told(&statement, &key), u8::from(fails))
         }
         Err(forged) => {
-            let body = json!({ "holds": false, "why": forged.to_string() });
+            let body = json!({ "genuine": false, "why": forged.to_string() });
             let next = "next: baton receipt keys, at the server that it should be of";
             (body, format!("It proves nothing: {forged}.\n{next}\n"), 1)
         }

@@ -161,7 +161,7 @@ pub fn sign_in(theme: Theme) -> Markup {
             h1 { (mark()) "Baton" }
             p { "On the machine of the server, this command signs you in:" }
             (super::words::command("baton open"))
-            form #sign-in {
+            form #sign-in method="post" action="/sign-in" {
                 label for="secret" { "From elsewhere, a key of yours:" }
                 input #secret name="secret" type="password" required autocomplete="off"
                     spellcheck="false" placeholder="batonk_…";

@@ -37,24 +37,41 @@ struct Picked {
     notes: Vec<CheckpointView>,
 }
 
-/// The inbox as it is now, with this task opened, or the first.
+/// What is to be looked at first.
+pub async fn first(onlooker: &Onlooker) -> Result<Option<TaskId>, Problem> {
+    let found: Items = onlooker.ask(("inbox", "list"), json!({ "limit": SHOWN })).await?;
+    let first = found.items.iter().min_by_key(|item| order(item));
+    Ok(first.map(|item| item.task))
+}
+
+/// The inbox as it is now, with this task opened.
 pub async fn sheet(onlooker: &Onlooker, wanted: Option<TaskId>) -> Result<Sheet, Problem> {
     let (mut found, stats) = load(onlooker).await?;
-    found.items.sort_by_key(|item| (rank(item.need), item.since.map(|since| since.0)));
-    let item = wanted.and_then(|task| found.items.iter().find(|item| item.task == task));
-    let item = item.or(found.items.first()).cloned();
-    let picked = match item {
+    found.items.sort_by_key(order);
+    // Whoever has opened a task stays with it: another one in its place could be answered by mistake.
+    let item = match wanted {
+        Some(task) => found.items.iter().find(|item| item.task == task),
+        None => None,
+    };
+    let picked = match item.cloned() {
         Some(item) => Some(pick(onlooker, item).await?),
         None => None,
     };
     let now = onlooker.now();
     let main = html! {
-        @match &picked {
-            None => (nothing(&stats)),
-            Some(picked) => div.inbox {
-                (list(&found, picked, now))
-                (detail(picked, now))
-            },
+        @if found.items.is_empty() {
+            (nothing(&stats))
+        } @else {
+            div.inbox {
+                (list(&found, picked.as_ref(), now))
+                @match (&picked, wanted) {
+                    (Some(picked), _) => (detail(picked, now)),
+                    (None, Some(task)) => article.detail {
+                        p { a.id href={ "/tasks/" (task) } { (task) } " does not wait for you any more." }
+                    },
+                    (None, None) => article.detail { p.none { "Choose what to look at." } },
+                }
+            }
         }
     };
     let mut sheet = Sheet::whole("Inbox", &main);
@@ -85,6 +102,10 @@ async fn pick(onlooker: &Onlooker, item: InboxItem) -> Result<Picked, Problem> {
     notes.reverse();
     notes.truncate(NOTES);
     Ok(Picked { item, run, notes })
+}
+
+fn order(item: &InboxItem) -> (u8, Option<Timestamp>) {
+    (rank(item.need), item.since.map(|since| since.0))
 }
 
 /// Whoever waits on the line comes first; what only stands there comes last.
@@ -120,11 +141,14 @@ fn nothing(stats: &StatsView) -> Markup {
     }
 }
 
-fn list(found: &Items, picked: &Picked, now: Timestamp) -> Markup {
+fn list(found: &Items, picked: Option<&Picked>, now: Timestamp) -> Markup {
+    let is_here = |item: &InboxItem| {
+        picked.is_some_and(|own| own.item.task == item.task && own.item.need == item.need)
+    };
     html! {
         ul.items {
             @for item in &found.items {
-                @let here = item.task == picked.item.task && item.need == picked.item.need;
+                @let here = is_here(item);
                 li id={ "item-" (item.task) "-" (plain(&item.need).replace(' ', "-")) } {
                     a class={ "card " (tone_of_need(item.need).class()) }
                         href={ "/inbox?task=" (item.task) } data-row
@@ -180,8 +204,8 @@ fn actions(item: &InboxItem) -> Markup {
     match item.need {
         Need::Question | Need::Input => html! {
             form.act data-method="POST" data-path={ "/v1/runs/" (task) "/answer" } {
-                label.sr for="answer" { "Answer" }
-                textarea #answer name="answer" rows="3" maxlength="8192" required
+                label.sr for={ "answer-" (task) } { "Answer" }
+                textarea id={ "answer-" (task) } data-answer name="answer" rows="3" maxlength="8192" required
                     placeholder="Your answer. It goes to the agent, or to the next one." {}
                 div.buttons {
                     button.primary type="submit" { "Answer" kbd { "⌘↵" } }

@@ -47,6 +47,11 @@ struct Ground {
 }
 
 impl House {
+    /// Where everything of it is; commands are typed here.
+    pub(super) fn folder(&self) -> &Path {
+        self.ground.folder.path()
+    }
+
     /// Starts the server and waits until it answers; in an empty database, if one is named.
     pub(super) async fn open(database: Option<Hidden>) -> Result<Self, Failure> {
         let program = std::env::current_exe()?;

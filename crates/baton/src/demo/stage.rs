@@ -63,6 +63,12 @@ impl<'a> Stage<'a> {
         self.say(&format!("{}$ export {variable}\n", player.name))
     }
 
+    /// Somebody makes a file.
+    pub(super) fn makes(&mut self, player: Player, name: &str, text: &str) -> Result<(), Failure> {
+        std::fs::write(self.house.folder().join(name), text)?;
+        self.say(&format!("{}$ echo '{}' > {name}\n", player.name, text.trim_end()))
+    }
+
     /// A command that must go well.
     pub(super) async fn types(&mut self, player: Player, words: &[&str]) -> Result<(), Failure> {
         self.refused(player, words, 0).await

@@ -180,7 +180,7 @@ impl Answering<'_> {
                 web::html(StatusCode::OK, page, web::takes_gzip(headers))
             }
             Web::Enter => self.enter(body).await?,
-            Web::Leave => web::leave(),
+            Web::Leave => web::leave(self.server),
             Web::Ticket => {
                 let session = self.session().await?;
                 if self.pass(&session.caller)?.is_some() {
@@ -215,7 +215,7 @@ impl Answering<'_> {
         &self,
         path: &str,
     ) -> Result<(Onlooker, Screen, Session, Option<Seat>), Problem> {
-        let Some(key) = web::shown(&self.head.headers)? else {
+        let Some(key) = web::shown(self.server, &self.head.headers)? else {
             return Err(Problem::new("unauthenticated", "sign in first"));
         };
         let session = self.let_in(key).await?;

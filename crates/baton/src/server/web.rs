@@ -24,8 +24,6 @@ use super::Server;
 use super::answer::{self, Sent};
 use super::guard::once;
 
-/// The cookie that shows pages.
-const COOKIE: &str = "baton";
 /// The cookie of how pages look.
 const THEME: &str = "baton-theme";
 /// How long somebody stays signed in.
@@ -100,8 +98,16 @@ pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>,
 }
 
 /// The key in the cookie of a browser.
-pub fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    cookie(headers, COOKIE)
+pub fn shown<'a>(server: &Server, headers: &'a HeaderMap) -> Result<Option<&'a str>, Problem> {
+    cookie(headers, &name(server))
+}
+
+/// The name of the cookie that shows pages. Cookies know hosts, not ports, and two servers of one machine
+/// must not sign each other out.
+fn name(server: &Server) -> String {
+    let port = server.hosts.url().rsplit(':').next().unwrap_or_default();
+    let plain = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { format!("baton-{port}") } else { "baton".to_owned() }
 }
 
 /// How pages look to this browser.
@@ -210,7 +216,8 @@ pub async fn enter(server: &Server, caller: &Caller) -> Result<Response<Sent>, P
     let secure = if server.hosts.is_secure() { "; Secure" } else { "" };
     let seconds = SIGNED_IN.0 / 1_000;
     let cookie = format!(
-        "{COOKIE}={}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}",
+        "{}={}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}",
+        name(server),
         reading.1
     );
     let cookie = HeaderValue::from_str(&cookie).expect("keys are plain characters");
@@ -220,9 +227,10 @@ pub async fn enter(server: &Server, caller: &Caller) -> Result<Response<Sent>, P
 
 /// Forgets the cookie; the script has revoked the keys.
 #[must_use]
-pub fn leave() -> Response<Sent> {
+pub fn leave(server: &Server) -> Response<Sent> {
     let mut response = answer::json(StatusCode::OK, &json!({}));
-    let gone = HeaderValue::from_static("baton=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
+    let gone = format!("{}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0", name(server));
+    let gone = HeaderValue::from_str(&gone).expect("a name is plain characters");
     response.headers_mut().insert(header::SET_COOKIE, gone);
     response
 }
@@ -256,7 +264,14 @@ async fn key(
         scopes: scopes.map(ToString::to_string).collect(),
         lifetime: None,
     };
-    let wish = KeyWish { lifetime: by.key.is_none().then_some(SIGNED_IN), ..wish };
+    let now = identity.engine().now();
+    let parent = match &by.key {
+        Some(key) => identity.engine().key(key).await?,
+        None => None,
+    };
+    // A key lives no longer than the one that it is made with.
+    let left = parent.map_or(SIGNED_IN, |found| found.credential.key.expires_at.since(now));
+    let wish = KeyWish { lifetime: Some(SIGNED_IN.min(left)), ..wish };
     let made = identity.create(by, how(), wish).await?;
     let token = made.token.expect("without a request key nothing is replayed");
     let caller = identity

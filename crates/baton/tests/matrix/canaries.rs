@@ -38,7 +38,7 @@ const MORE: &[(&str, &str)] = &[
     ("run start", LINES),
     (
         "run complete",
-        r#"{ "artifacts": [{ "path": "", "digest": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        r#"{ "artifacts": [{ "path": "", "digest": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
             "bytes": 1 }] }"#,
     ),
 ];

@@ -44,10 +44,11 @@ const KEY: &str = "4fR0aZk29LqB";
 /// The form of a place in the events; how far theirs are is told by the store.
 const PLACE: &str = "5f3a-128";
 
-/// Forms in which nothing is named: times, lengths, digests, scopes, lines.
-const PLAIN: [&str; 5] = [
+/// Forms in which nothing is named: times, lengths, money, digests, scopes, lines.
+const PLAIN: [&str; 6] = [
     "2026-11-15T09:30:00Z",
     "5m",
+    "12.50",
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "run:work",
     "a line",

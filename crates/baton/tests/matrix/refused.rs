@@ -52,7 +52,7 @@ const MORE: &[(Who, &str, &str)] = &[
 ];
 
 /// Tasks of the scene with these.
-const TASKS: u64 = 22;
+const TASKS: u64 = 23;
 
 /// Requests that are refused for more than the state of one task.
 const SPECIAL: &[(Who, &str, &str)] = &[
@@ -96,6 +96,7 @@ const ELSEWHERE: &[&str] = &[
     "limit_reached",
     "lineage_too_long",
     "malformed",
+    "no_agent",
     "not_yet",
     "overloaded",
     "person_needed",

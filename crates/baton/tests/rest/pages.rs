@@ -69,7 +69,7 @@ async fn a_ticket_opens_once_and_not_for_long() {
     let late = ticket(&world).await;
     world.clock.advance(baton_domain::time::Millis::seconds(30));
     assert_eq!(enter(&world, &late).await.status, 401);
-    assert_eq!(enter(&world, "").await.status, 400);
+    assert_eq!(enter(&world, "").await.status, 422);
     assert_eq!(enter(&world, &world.key).await.status, 200, "a key of a person opens, too");
 }
 
@@ -236,7 +236,7 @@ async fn an_open_page_is_sent_what_changes_and_only_that() {
     assert_eq!(one[0]["id"], Value::from(task.clone()));
     assert!(one[0]["html"].as_str().is_some_and(|html| html.contains("renamed")), "{one}");
     // One that moves takes the board with it.
-    let body = json!({ "stage": "coding" });
+    let body = json!({ "stage": "backlog" });
     let edit = world.signed(Ask::change("POST", &format!("/v1/tasks/{task}/move"), "m", &body));
     assert_eq!(world.ask(&edit).await.status, 200);
     assert_eq!(patches(&mut caller).await[0]["id"], "main");

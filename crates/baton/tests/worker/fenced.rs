@@ -74,6 +74,10 @@ fn a_worker_that_stands_still_past_the_lease_never_has_two_writers() {
     house.work_elsewhere(&house.url.clone(), &[]);
     until("the next one writes", || writers(&house).len() > 1);
     house.signal_worker(Signal::CONT);
+    // Until it has told, a person is asked to look.
+    until("the death of the first is proved", || {
+        house.types(&["task", "show", "T-1"])["needs"] == serde_json::json!([])
+    });
     fs::write(house.path("enough"), "").expect("there is room");
     assert_eq!(house.waits(), 0, "{}", house.logs());
     check_nobody_was_doubled(&house, 2);

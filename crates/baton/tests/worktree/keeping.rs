@@ -144,7 +144,7 @@ fn tasks_of_two_tenants_with_the_same_number_never_meet() {
     plan.key.tenant = "local/t-1".parse().expect("a name");
     let theirs = world.house.prepare(&plan, &mut no_setup).expect("it can be made");
     let (one, two) = (kept(&ours.worktree, 1), kept(&theirs.worktree, 1));
-    assert_eq!(two.name, "refs/baton/d-one/local%2ft-1.T-1/1/1");
+    assert_eq!(two.name, "refs/baton/d-one/local_2ft-1.T-1/1/1");
     assert_ne!(one.name, two.name);
     assert_ne!(
         ours.worktree.depot().expect("one").objects(),

@@ -17,6 +17,7 @@ use baton_domain::text::Summary;
 use baton_store::TaskRow;
 use baton_store::blobs::{Blobs, Error};
 use baton_store::read::Happened;
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::call::Call;
@@ -26,9 +27,11 @@ use crate::shape::{RunRef, Violation};
 /// Tasks that one summary may tell of.
 const CITED_MAX: usize = 64;
 /// Bytes of an artifact that is held against a schema, which needs it whole in memory.
-const CHECKED_BYTES_MAX: u64 = 16 << 20;
+const CHECKED_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a schema.
-const SCHEMA_BYTES_MAX: u64 = 256 << 10;
+const SCHEMA_BYTES_MAX: u64 = 64 << 10;
+/// Words of a schema that lead elsewhere: a few of them can stand for more than anybody can walk through.
+const LEADS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Refuses a completion that names what is not so, and lists all of it. What the rules would refuse anyway is
 /// left to them.
@@ -168,8 +171,10 @@ impl Kept<'_> {
             let Some(bytes) = self.read(&artifact.digest, CHECKED_BYTES_MAX)? else {
                 return bad("artifact_not_uploaded");
             };
-            if !fits(&schema, &bytes) {
-                return bad("artifact_schema");
+            match fits(&schema, &bytes) {
+                Some(true) => {}
+                Some(false) => return bad("artifact_schema"),
+                None => return bad("schema_unusable"),
             }
         }
         Ok(None)
@@ -188,11 +193,23 @@ impl Kept<'_> {
     }
 }
 
-/// Whether bytes are JSON that fits a schema. A schema that is none fits nothing.
-fn fits(schema: &[u8], bytes: &[u8]) -> bool {
-    let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok();
-    let (Some(schema), Some(value)) = (read(schema), read(bytes)) else { return false };
-    jsonschema::validator_for(&schema).is_ok_and(|validator| validator.is_valid(&value))
+/// Whether bytes are JSON that fits a schema; none if the schema is none, or leads elsewhere: it must be
+/// written out.
+fn fits(schema: &[u8], bytes: &[u8]) -> Option<bool> {
+    let schema: Value = serde_json::from_slice(schema).ok().filter(|schema| !leads(schema))?;
+    let validator = jsonschema::validator_for(&schema).ok()?;
+    Some(serde_json::from_slice(bytes).is_ok_and(|value: Value| validator.is_valid(&value)))
+}
+
+/// Whether anything in a schema stands for something elsewhere.
+fn leads(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => {
+            map.iter().any(|(name, inner)| LEADS.contains(&name.as_str()) || leads(inner))
+        }
+        Value::Array(items) => items.iter().any(leads),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// The lines that ask for an artifact, with their schemas.

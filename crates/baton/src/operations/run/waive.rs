@@ -9,6 +9,7 @@ use baton_domain::limits::LINES_MAX;
 use baton_domain::run::{Idle, Run, RunState};
 use baton_domain::text::{Line, Reason};
 use baton_store::TaskRow;
+use baton_store::order::Kind;
 use baton_store::read::Happened;
 
 use crate::call::Call;
@@ -47,6 +48,10 @@ impl Operation for Waive {
     type Answer = RunView;
 
     async fn perform(self, call: &Call) -> Result<Answered<RunView>, Problem> {
+        if call.caller().kind != Kind::Person {
+            let detail = "only a person vouches for what nobody proved";
+            return Err(Problem::new("not_for_you", detail));
+        }
         let task = call.task_of(self.run)?;
         let row = call.task(task).await?;
         let says = Person::Waive(self.receipts(call, &row).await?);

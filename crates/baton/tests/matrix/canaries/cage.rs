@@ -17,6 +17,9 @@ use crate::scene::{ADA, BEA, HELD, PROJECTS, STEPS, TASKS, Who, entry};
 use crate::serving::{Serving, command, folder, ready};
 use crate::surfaces::plain;
 
+/// The digest of `x`.
+pub const HANDED_IN: &str = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+
 /// The server with everything that it writes.
 pub struct Cage {
     folder: TempDir,
@@ -116,6 +119,10 @@ impl Scene {
         self.keys.insert("bea", text(&bea, "key"));
         let spare = json!({ "name": "spare", "principal": "spare", "scopes": ["read"] });
         self.spare = text(&self.done(cage, &ADA, "key create", spare).await, "id");
+        // The bytes of whatever is handed in: an artifact is looked for by them.
+        let bytes = Ask::new("PUT", &format!("/v1/blobs/{HANDED_IN}")).bytes("x");
+        let bytes = bytes.with("content-type", "application/octet-stream");
+        assert_eq!(cage.send(bytes, &self.keys["bea"]).await.status, 200);
         for (who, what, arguments) in PROJECTS {
             self.done(cage, who, what, read(arguments)).await;
         }

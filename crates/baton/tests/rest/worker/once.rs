@@ -52,7 +52,7 @@ async fn a_snapshot_that_comes_late_and_twice_is_kept_once() {
     let (mut worker, _) = Scripted::come(&world.place(), &key, back).await;
     worker.told(kept(4, "4f0c9a1")).await;
     worker.told(kept(5, "77aa001")).await;
-    let page = world.shown(&format!("checkpoints?task={task}")).await;
+    let page = world.shown(&format!("tasks/{task}/checkpoints")).await;
     assert_eq!(page["items"].as_array().map_or(0, Vec::len), 2, "{page}");
 }
 
