@@ -274,10 +274,10 @@ impl Script {
         let key = id(self.chance.below(6));
         let by = self.chance.chance(0.4).then(|| id(self.chance.below(6)));
         let verifier = Verifier([u8::try_from(self.chance.below(5)).expect("few"); 32]);
-        Aim::Key(match self.chance.below(12) {
+        Aim::Key(match self.chance.below(14) {
             0..2 => KeyCommand::Revoke { key, by, reason: text("it leaked") },
             // Most of them name a key that cannot be rotated any more.
-            2..6 => {
+            2..8 => {
                 let overlap = Millis::seconds(self.chance.below(3) * 400_000);
                 KeyCommand::Rotate { key, by, verifier, overlap }
             }

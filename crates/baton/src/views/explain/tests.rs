@@ -149,7 +149,7 @@ fn every_cause_has_its_sentence_and_says_until_when() {
         blocked: Its run is parked: it reached `pool.limit`.
         delayed: It starts at a time that somebody chose. (until 2023-11-14T22:14:20.000Z)
         delayed: It pauses after a failure. (until 2023-11-14T22:14:20.000Z)
-        delayed: It waits for a rate limit to reset. (until 2023-11-14T22:14:20.000Z)
+        delayed: It waits for a limit to reset. (until 2023-11-14T22:14:20.000Z)
         recurring: The same block came back too often: only a person may unpark it.
         held: ada works on it as A-1.2. (until 2023-11-14T22:14:20.000Z)
         held: ada verifies it as A-1.2. (until 2023-11-14T22:14:20.000Z)
@@ -175,6 +175,7 @@ fn every_cause_has_its_sentence_and_says_until_when() {
         ended_without_result: Its last run ended without a word.
         paused: Somebody paused stage shop coding. (until 2023-11-14T22:14:20.000Z)
         pool_full: The limit of stage shop coding is reached.
+        pool_full: The limit of budget day is reached. (until 2023-11-14T22:14:20.000Z)
         assignee_absent: It is for ada alone, who does not wait for work now.
         capability_missing: Nobody who waits for work can do gpu, mac.
         person_stage: People work the stage review.
@@ -229,7 +230,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton task edit T-1 --clear assignee
         baton run claim --capabilities gpu
         nothing yet
-        baton pool set "budget T-7" --limit …
+        baton pool set "budget T-7" --money …
         baton task edit T-1 --policy '{"continuations_max": …}'
         baton task edit T-1 --policy '{"losses_max": …}'
         baton task edit T-1 --policy '{"tries_max": …}'
@@ -237,6 +238,9 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton scheduler resume --project shop
         baton scheduler resume --project shop --stage coding
         baton scheduler resume --task T-7
+        baton pool list
+        baton pool list
+        baton pool list
         baton pool list
         baton pool list
         baton pool list
