@@ -126,7 +126,7 @@ struct Case {
 async fn scene() -> Scene {
     let mut scene = Scene::new(Memory::fresh).await;
     carry_out(&scene, MORE).await;
-    let claimed = scene.done(&BEA, "run claim", json!({ "task": "T-22" })).await;
+    let claimed = scene.done(&BEA, "run claim", json!({ "task": "T-23" })).await;
     let token = claimed["claim_token"].as_str().expect("it is shown once").to_owned();
     scene.tokens.insert("proving", token);
     scene.done(&holding("proving"), "run begin", json!({ "run": "mine" })).await;
