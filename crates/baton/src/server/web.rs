@@ -246,7 +246,7 @@ pub fn ticket(server: &Server, caller: &Caller) -> Result<Response<Sent>, Proble
     // What stands after the `#` is sent to nobody and kept by no log.
     let url = format!("{}/sign-in#{ticket}", server.hosts.url());
     let body = json!({ "url": url, "expires_at": When(until).to_string() });
-    Ok(answer::json(StatusCode::CREATED, &body))
+    Ok(answer::json(StatusCode::OK, &body))
 }
 
 /// One key of a browser, and the caller who shows it.
