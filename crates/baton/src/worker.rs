@@ -12,6 +12,7 @@ use std::time::Duration;
 use baton_domain::ids::{AttemptId, TenantId};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::{Death, Purpose};
+use baton_domain::time::Millis;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -19,6 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::clock::boot_ms;
 use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
+use crate::shape::When;
 use crate::shim::{Found, Status};
 
 use adopt::{Left, Lock};
@@ -62,6 +64,8 @@ const HEARTBEAT_USUAL: Duration = Duration::from_secs(20);
 const REPORTING_LOOKS_MAX: u32 = 60;
 /// How long a good-bye may take.
 const BYE_MAX: Duration = Duration::from_secs(2);
+/// How long a run rests that came when there was no room for its agent any more.
+const NO_ROOM_REST: Millis = Millis(10_000);
 /// Tenants of servers that do not say whose worker it is.
 const TENANT_USUAL: &str = "local";
 
@@ -115,6 +119,7 @@ pub async fn run(
         tell,
     };
     for left in left {
+        worker.courier.sweep(left.attempt);
         worker.courier.go_on(left.attempt);
         worker.take_over(left);
     }
@@ -283,10 +288,15 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
         let place = self.stock.take(attempt);
         if self.whose.is_none() || self.draining {
-            return self.give_back(attempt, "the worker is about to end");
+            return self.give_back(attempt, "the worker is about to end", None);
         }
         if dispatch.purpose != Purpose::Work || dispatch.worked_by != WorkedBy::Agent {
-            return self.give_back(attempt, "this worker runs agents, and nothing else");
+            return self.give_back(attempt, "this worker runs agents, and nothing else", None);
+        }
+        // Room was promised before those came who use it now.
+        if !self.has_room() {
+            let until = Some(When(attempt::wall() + NO_ROOM_REST));
+            return self.give_back(attempt, "its worker has no room for one more agent", until);
         }
         self.draining |= self.once;
         self.begin(dispatch, place);
@@ -306,7 +316,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 // Nothing is started on a lease that may have run out on its way here.
                 self.beat();
             }
-            Err(error) => self.give_back(attempt, &error.to_string()),
+            Err(error) => self.give_back(attempt, &error.to_string(), None),
         }
     }
 
@@ -317,7 +327,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let card = match (card, &found) {
             (Ok(Some(card)), _) => card,
             (Ok(None), Ok(Found::Over(Status::NotStarted { .. }))) => {
-                return self.give_back(attempt, "its worker ended before its agent began");
+                return self.give_back(attempt, "its worker ended before its agent began", None);
             }
             // Nothing is told of an agent of which nothing is known. Nobody renews its lease, so its shim
             // stops it, and the server counts it as lost.
@@ -344,8 +354,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
     }
 
     /// Gives a run back of which nothing was started.
-    fn give_back(&mut self, attempt: AttemptId, why: &str) {
-        let until = None;
+    fn give_back(&mut self, attempt: AttemptId, why: &str, until: Option<When>) {
         let (death, survivor) = (Death::NotStarted, false);
         let frames: [Up; 2] = [
             Released { attempt, seq: 0, reason: attempt::reason(why), until }.into(),
@@ -407,6 +416,10 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 
     fn stop_all(&mut self) {
         self.draining = true;
+        // Nothing begins any more once somebody here ends.
+        for (dispatch, _) in std::mem::take(&mut self.behind) {
+            self.give_back(dispatch.attempt, "the worker is about to end", None);
+        }
         self.each(|_| vec![Word::Drain]);
     }
 

@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const WAIT_SHUT: Duration = Duration::from_secs(2);
 /// Runs of a task that are looked at for its last work: a pass through a few stages, over and over.
 const RUNS_BACK_MAX: usize = 32;
-/// How long to wait after a claim that the store could not carry out.
+/// How long to wait after a claim that the store could not carry out, or a run that could not be handed over.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 
 impl Post {
@@ -141,7 +141,10 @@ impl Post {
             Ok(dispatch) => dispatch,
             Err(problem) => {
                 tracing::warn!(%attempt, detail = problem.detail(), "a run cannot be handed over");
-                return self.give_back(attempt).await;
+                self.give_back(attempt).await;
+                // The worker never hears of it, and has its room still; the same run is tried again soon.
+                self.add_credit(1);
+                return self.until(AFTER_TROUBLE).await;
             }
         };
         let keyring = self.relay.engine().keyring();

@@ -359,9 +359,13 @@ impl Handle {
     async fn ask(&self, request: Request) -> io::Result<Answer> {
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the shim is gone");
         let (reply, answer) = oneshot::channel();
-        self.asks.send((request, reply)).await.map_err(|_| gone())?;
-        match timeout(ANSWER_MAX, answer).await {
-            Ok(answer) => answer.map_err(|_| gone()),
+        // Whoever waits for room to ask waits for the same shim as whoever waits for its answer.
+        let answered = async {
+            self.asks.send((request, reply)).await.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())
+        };
+        match timeout(ANSWER_MAX, answered).await {
+            Ok(answer) => answer,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the shim does not answer")),
         }
     }

@@ -75,6 +75,8 @@ pub struct Driver {
     started: bool,
     /// Whether its end was fed.
     ended: bool,
+    /// Whether that end proves nothing: something of it may still run.
+    unproved: bool,
     /// Whether what it is told was fed as written.
     prompted: bool,
     /// What its agent was to be told and could not be: the oldest first.
@@ -127,6 +129,7 @@ impl Driver {
             reader: None,
             started: false,
             ended: false,
+            unproved: false,
             prompted: false,
             unsaid: VecDeque::new(),
             owed: None,
@@ -146,8 +149,13 @@ impl Driver {
         while !self.over {
             self.go_on().await;
         }
-        // Whoever has its folder now has its home, too, and what signs it in.
-        if self.ground.as_mut().is_some_and(Ground::hold) {
+        if self.ended && self.started {
+            self.keep_late().await;
+        }
+        // Whoever has its folder now has its home, too, and what signs it in. An agent that may live keeps
+        // both, and its shim the right to the folder.
+        let is_gone = !self.started || (self.ended && !self.unproved);
+        if is_gone && self.ground.as_mut().is_some_and(Ground::hold) {
             let (premises, card) = (Arc::clone(&self.premises), self.card.clone());
             if spawn_blocking(move || premises.clear(&card)).await.is_err() {
                 tracing::warn!(attempt = %self.card.dispatch.attempt, "its home was not cleared");
@@ -212,7 +220,7 @@ impl Driver {
             Ok(Found::Vanished(launch)) => {
                 self.catch_up().await;
                 let proof = shim::prove(&launch).await.unwrap_or(UNPROVED);
-                self.end_with(Input::ShimGone(proof)).await;
+                self.shim_gone(proof).await;
             }
             Err(error) => {
                 tracing::warn!(attempt = %self.card.dispatch.attempt, %error, "the shim does not answer");
@@ -221,29 +229,42 @@ impl Driver {
     }
 
     async fn end(&mut self, status: &Status) {
-        let input = match status {
-            Status::Stopped { proof, .. } => Input::Stopped(*proof),
+        match status {
+            Status::Stopped { proof, .. } => self.end_with(*proof, Input::Stopped).await,
             Status::NotStarted { .. } => {
                 let death = Death::NotStarted;
-                Input::Stopped(Proof { death, survivor: false })
+                self.end_with(Proof { death, survivor: false }, Input::Stopped).await;
             }
             Status::Running | Status::Exited { .. } | Status::Stopping { .. } => {
-                Input::ShimGone(UNPROVED)
+                self.shim_gone(UNPROVED).await;
             }
-        };
-        self.end_with(input).await;
+        }
+    }
+
+    /// Its shim is gone, and this is what is proved. What outlived it is no end: it is proved again, until
+    /// nothing is left.
+    async fn shim_gone(&mut self, proof: Proof) {
+        if proof.survivor {
+            self.handle = None;
+            return self.feed(Input::ShimGone(proof), now()).await;
+        }
+        self.end_with(proof, Input::ShimGone).await;
     }
 
     /// Feeds the end, once.
-    async fn end_with(&mut self, input: Input) {
+    async fn end_with(&mut self, proof: Proof, input: fn(Proof) -> Input) {
         self.handle = None;
         if !self.ended {
             points::pass(Point::ProofHeard);
             self.ended = true;
-            if let Some(ground) = &mut self.ground {
+            self.unproved = proof.death == Death::None;
+            // Where somebody may still work, the right stays with whoever was lent it.
+            if let Some(ground) = &mut self.ground
+                && !self.unproved
+            {
                 ground.hold();
             }
-            self.feed(input, now()).await;
+            self.feed(input(proof), now()).await;
         }
     }
 
@@ -302,13 +323,20 @@ impl Driver {
         }
     }
 
-    /// The connection to the shim is lost, or the shim is.
+    /// The connection to the shim is lost, or the shim is. One that stands still is ended by force: at once
+    /// when the agent may live no longer, because its fence cannot fall then.
     async fn find_again(&mut self) {
-        for _ in 0..LOOKS_MAX {
+        for look in 1..=LOOKS_MAX {
             let found = shim::adopt(&self.place).await;
             let unknown = found.is_err();
             self.take(found).await;
-            if !unknown {
+            // A worker that has just come back does not know the fence before the server renews it.
+            let is_fence_past = self.fence > At(0) && now() >= self.fence;
+            if unknown && (is_fence_past || look == LOOKS_MAX) {
+                let proof = shim::overpower(&self.place).await.unwrap_or(UNPROVED);
+                self.shim_gone(proof).await;
+            }
+            if self.handle.is_some() || self.ended || self.over {
                 return;
             }
             tokio::select! {
@@ -322,8 +350,6 @@ impl Driver {
                 },
             }
         }
-        let proof = shim::overpower(&self.place).await.unwrap_or(UNPROVED);
-        self.end_with(Input::ShimGone(proof)).await;
     }
 
     async fn stopped(&mut self, proof: Proof) {
@@ -331,7 +357,7 @@ impl Driver {
         if proof.survivor {
             return self.feed(Input::Stopped(proof), now()).await;
         }
-        self.end_with(Input::Stopped(proof)).await;
+        self.end_with(proof, Input::Stopped).await;
     }
 
     async fn hear(&mut self, word: Word) {
@@ -397,6 +423,8 @@ fn slept() -> u64 {
     boot_ms().saturating_sub(awake_ms())
 }
 
-fn wall() -> Timestamp {
+/// What the clock on the wall shows.
+#[must_use]
+pub fn wall() -> Timestamp {
     SystemClock::starting_at(Timestamp(0)).now()
 }

@@ -79,6 +79,13 @@ impl Courier {
         Ok(())
     }
 
+    /// Clears away what a worker before left half made; before anything is made for the attempt here.
+    pub fn sweep(&self, attempt: AttemptId) {
+        if let Err(error) = self.shared.shelf(attempt).sweep() {
+            tracing::warn!(%attempt, %error, "what no parcel names cannot be cleared away");
+        }
+    }
+
     /// Goes on with what is there to be sent, if something is.
     pub fn go_on(&self, attempt: AttemptId) {
         let waits = !self.shared.shelf(attempt).waiting().is_empty();
@@ -122,18 +129,21 @@ impl Shared {
                 drop(std::fs::remove_file(shelf.file(&format!("{number}.parcel"))));
                 continue;
             };
-            match self.send(&shelf, &parcel).await {
+            let told = match self.send(&shelf, &parcel).await {
                 Ok(()) => {
                     points::pass(Point::BlobsSent);
-                    pause = AGAIN_FIRST;
-                    self.told(attempt, number, &shelf, parcel);
+                    self.told(attempt, number, &shelf, parcel)
                 }
                 Err(Failed::ForGood(why)) => {
                     tracing::warn!(%attempt, why, "work was not handed in, and stays on this machine");
                     let frame = unsent(parcel.frame.clone(), &why);
-                    self.told(attempt, number, &shelf, Parcel { frame, ..parcel });
+                    self.told(attempt, number, &shelf, Parcel { frame, ..parcel })
                 }
-                Err(Failed::Again(why)) => {
+                Err(Failed::Again(why)) => Err(why),
+            };
+            match told {
+                Ok(()) => pause = AGAIN_FIRST,
+                Err(why) => {
                     tracing::warn!(%attempt, why, ?pause, "work was not handed in: it is tried again");
                     sleep(pause).await;
                     pause = (pause * 2).min(AGAIN_MAX);
@@ -169,14 +179,31 @@ impl Shared {
         Ok(())
     }
 
-    /// The server has the blobs: it is told of them.
-    fn told(&self, attempt: AttemptId, number: u64, shelf: &Shelf, parcel: Parcel) {
-        if let Err(error) = self.link.tell(parcel.frame.clone()) {
-            tracing::warn!(%attempt, %error, "a snapshot was not told");
-        }
-        points::pass(Point::ParcelTold);
-        // If the machine stops here, it is told twice, and is the same.
-        if let Err(error) = shelf.settle(number, &parcel) {
+    /// The server has the blobs: it is told of them. An error if that is to be tried again.
+    fn told(
+        &self,
+        attempt: AttemptId,
+        number: u64,
+        shelf: &Shelf,
+        parcel: Parcel,
+    ) -> Result<(), String> {
+        let cleared = match self.link.tell(parcel.frame.clone()) {
+            Ok(_) => {
+                points::pass(Point::ParcelTold);
+                // If the machine stops here, it is told twice, and is the same.
+                shelf.settle(number, &parcel)
+            }
+            // Too many reports wait; there is room once the server has them.
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                return Err(error.to_string());
+            }
+            // It can never be told, so the server does not have it, whatever it has of the blobs.
+            Err(error) => {
+                tracing::warn!(%attempt, %error, "a snapshot was not told");
+                shelf.drop_one(number, &parcel)
+            }
+        };
+        if let Err(error) = cleared {
             tracing::warn!(%attempt, %error, "a parcel cannot be cleared away");
         }
         for old in shelf.waiting().into_iter().filter(|old| *old < number) {
@@ -184,6 +211,7 @@ impl Shared {
                 drop(shelf.drop_one(old, &parcel));
             }
         }
+        Ok(())
     }
 }
 

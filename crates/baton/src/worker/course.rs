@@ -397,7 +397,8 @@ impl Course {
     }
 
     /// Whether there is work to keep.
-    fn keeps_work(&self) -> bool {
+    #[must_use]
+    pub fn keeps_work(&self) -> bool {
         self.terms.purpose == Purpose::Work && self.terms.snapshot_every_ms > 0
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use baton_domain::ids::Digest;
 use baton_domain::text::Text;
 use serde::{Deserialize, Serialize};
+use tempfile::TempPath;
 
 use crate::client::digest_of;
 use crate::files;
@@ -22,6 +23,10 @@ const FOLDER: &str = "parcels";
 const HANDED: &str = "handed.json";
 /// Parcels that are looked at: one is on its way, one waits, and a crash may leave one more.
 const PARCELS_MAX: usize = 16;
+/// How the name of a file begins and ends that is part of a parcel, or was to be.
+const PART: (&str, &str) = ("part-", ".bundle");
+/// Files that are looked at when a worker begins; what is beyond them waits for the next one.
+const SWEPT_MAX: usize = 1_024;
 
 /// Where the parcels of an attempt are.
 #[derive(Clone, Debug)]
@@ -65,13 +70,29 @@ impl Shelf {
         self.0.join(name)
     }
 
-    /// A name that no other file on it has.
-    fn name(&self) -> io::Result<String> {
-        let made =
-            tempfile::Builder::new().prefix("part-").suffix(".bundle").tempfile_in(&self.0)?;
-        let path = made.into_temp_path().keep().map_err(|error| error.error)?;
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.map(str::to_owned).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    /// A name that no other file on it has. The file goes again unless it becomes part of a parcel.
+    fn name(&self) -> io::Result<TempPath> {
+        let made = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(&self.0)?;
+        Ok(made.into_temp_path())
+    }
+
+    /// Takes away the files that no parcel names: somebody was killed before the parcel was whole.
+    ///
+    /// # Errors
+    /// If one of them stays.
+    pub fn sweep(&self) -> io::Result<()> {
+        let Ok(entries) = fs::read_dir(&self.0) else { return Ok(()) };
+        let parcels: Vec<_> =
+            self.waiting().into_iter().filter_map(|number| self.get(number)).collect();
+        let named = |file: &str| parcels.iter().flat_map(|one| &one.blobs).any(|b| b.file == file);
+        for entry in entries.flatten().take(SWEPT_MAX) {
+            let file = entry.file_name();
+            let part = file.to_str().filter(|it| it.starts_with(PART.0) && it.ends_with(PART.1));
+            if part.is_some_and(|part| !named(part)) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// What the server has of the attempt's work.
@@ -182,8 +203,8 @@ fn pack(
         move |error| Error::File { path, error }
     };
     files::make_folder(&shelf.0).map_err(wrong(&shelf.0))?;
-    let mut blobs = vec![];
-    let base_bundles = base(worktree, before, shelf, &mut blobs)?;
+    let mut parts = vec![];
+    let base_bundles = base(worktree, before, shelf, &mut parts)?;
     let own = before.filter(|before| before.base.as_str() == snapshot.base.as_str());
     let over = match own.filter(|own| own.bundles.len() < BUNDLES_MAX) {
         Some(own) => own.snapshot.as_str().parse().ok(),
@@ -195,17 +216,26 @@ fn pack(
     };
     let known: Vec<_> = [snapshot.base.clone()].into_iter().chain(over.clone()).collect();
     let name = shelf.name().map_err(wrong(&shelf.0))?;
-    worktree.bundle(snapshot, &known, &shelf.file(&name))?;
-    let digest = digested(&shelf.file(&name))?;
+    worktree.bundle(snapshot, &known, &name)?;
+    let digest = digested(&name)?;
     let chain = own.filter(|_| over.is_some()).map_or(vec![], |own| own.bundles.clone());
     let bundles = chain.into_iter().chain([digest.clone()]).collect();
-    blobs.push(Blob { file: name, digest });
+    parts.push((name, digest));
     // A snapshot of an attempt before it, to which nothing was added, is the first of this one.
     let number = if snapshot.age.0 == attempt { snapshot.age.1 } else { 0 };
     let text = |oid: &Oid| Text::new("commit", oid.as_str()).expect("digits are a text");
     let (commit, base) = (text(&snapshot.commit), text(&snapshot.base));
     let work = Work { attempt, number, snapshot: commit, base, bundles, base_bundles };
-    Ok((work, blobs))
+    let blobs: io::Result<_> = parts.into_iter().map(whole).collect();
+    Ok((work, blobs.map_err(wrong(&shelf.0))?))
+}
+
+/// A part that is whole: its file stays.
+fn whole((path, digest): (TempPath, Digest)) -> io::Result<Blob> {
+    let path = path.keep().map_err(|error| error.error)?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    let file = name.map(str::to_owned).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Blob { file, digest })
 }
 
 /// What the base of a task can be made from, made now if nobody has it.
@@ -213,7 +243,7 @@ fn base(
     worktree: &Worktree,
     before: Option<&Work>,
     shelf: &Shelf,
-    blobs: &mut Vec<Blob>,
+    made: &mut Vec<(TempPath, Digest)>,
 ) -> Result<Vec<Digest>, Error> {
     let (base, depot) = (worktree.base(), worktree.depot()?);
     if let Some(own) = before.filter(|own| own.base.as_str() == base.as_str()) {
@@ -237,13 +267,12 @@ fn base(
     };
     let (known, mut parts) = over.map_or((vec![], vec![]), |(oid, parts)| (vec![oid], parts));
     let name = shelf.name().map_err(|error| Error::File { path: shelf.0.clone(), error })?;
-    if worktree.bundle_base(&known, &shelf.file(&name))?.is_none() {
-        drop(remove(&shelf.file(&name)));
+    if worktree.bundle_base(&known, &name)?.is_none() {
         return Ok(vec![]);
     }
-    let digest = digested(&shelf.file(&name))?;
+    let digest = digested(&name)?;
     parts.push(digest.clone());
-    blobs.push(Blob { file: name, digest });
+    made.push((name, digest));
     Ok(parts)
 }
 
@@ -251,4 +280,37 @@ fn digested(file: &Path) -> Result<Digest, Error> {
     let (digest, _) =
         digest_of(file).map_err(|error| Error::File { path: file.to_owned(), error })?;
     Ok(Digest::new(&digest.to_string()).expect("a digest has 64 digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_parcel_names_is_swept_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shelf = Shelf::of(folder.path());
+        files::make_folder(&shelf.0).expect("a shelf");
+        let name = shelf.name().expect("a name");
+        let digest = digested(&name).expect("a digest");
+        let blob = whole((name, digest)).expect("a file that stays");
+        let unfinished = shelf.name().expect("a name").keep().expect("a file that stays");
+        let failed = shelf.name().expect("a name").to_path_buf();
+        assert!(!failed.exists(), "a part that is not finished goes by itself");
+        let attempt = "A-1.1".parse().expect("an attempt");
+        let frame = Checkpoint {
+            attempt,
+            seq: 0,
+            summary: None,
+            git: std::collections::BTreeMap::new(),
+            session: None,
+            work: None,
+        };
+        let parcel = Parcel { frame, blobs: vec![blob.clone()] };
+        shelf.put(&parcel, None).expect("a parcel that waits");
+        shelf.sweep().expect("everything can be removed");
+        assert!(!unfinished.exists());
+        assert!(shelf.file(&blob.file).exists());
+        assert_eq!(shelf.waiting(), [1]);
+    }
 }

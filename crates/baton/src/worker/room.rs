@@ -41,16 +41,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 
     /// Lets the server send as much as there is room for; nothing while memory or disk are short.
     pub(super) fn give_room(&mut self) {
-        if self.whose.is_none() || self.draining || self.is_full() {
-            return;
-        }
-        let settings = &self.premises.settings;
-        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
-        if short.is_some() != self.is_short {
-            self.is_short = short.is_some();
-            (self.tell)(Sign::Short(short));
-        }
-        if self.is_short {
+        if self.whose.is_none() || self.draining || !self.has_room() {
             return;
         }
         let more = self.stock.promise();
@@ -59,8 +50,22 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         }
     }
 
+    /// Whether the disk and the memory are enough for one more agent now.
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let settings = &self.premises.settings;
+        let short = stock::short(&self.premises.data, settings.memory_floor, settings.disk_floor);
+        if short.is_some() != self.is_short {
+            self.is_short = short.is_some();
+            (self.tell)(Sign::Short(short));
+        }
+        !self.is_short
+    }
+
     /// Whether the disk takes no reports: then nothing new is begun, and that is said.
-    pub(super) fn is_full(&mut self) -> bool {
+    fn is_full(&mut self) -> bool {
         let full = !self.link.keep_again();
         if full && !std::mem::replace(&mut self.full, full) {
             (self.tell)(Sign::Full);

@@ -1,11 +1,14 @@
 //! What the course of an attempt says, done.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::time::Duration;
 
 use baton_domain::ids::Label;
 use baton_domain::run::Death;
 use baton_domain::text::Line;
 use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
 
 use crate::points::{self, Point};
 use crate::protocol::{Checkpoint, Conversation, Work};
@@ -22,6 +25,8 @@ use super::{Driver, now, slept, wall};
 const SLEPT_MS_MIN: u64 = 1_000;
 /// Inputs that a course may answer its own acts with before that is a mistake of ours.
 const ECHOES_MAX: usize = 64;
+/// How long a snapshot may take on after the end was told; the task's next attempt here waits for it.
+const KEEP_LATE_MAX: Duration = Duration::from_secs(5 * 60);
 
 impl Driver {
     /// Feeds the course, and does what it says, also what follows from that.
@@ -83,6 +88,7 @@ impl Driver {
                     && let Err(error) = handle.renew(until.0).await
                 {
                     tracing::info!(%attempt, %error, "its fence was not moved");
+                    self.doubt(&error);
                 }
                 None
             }
@@ -176,6 +182,25 @@ impl Driver {
         self.feed(Input::Kept, now()).await;
     }
 
+    /// Goes on with a snapshot that was still being taken when the end was told: the server waits only so long
+    /// for the proof, and takes the work later as well.
+    pub(super) async fn keep_late(&mut self) {
+        let late = async {
+            while let Some((why, keeping)) = &mut self.keeping {
+                let (why, taken) = (*why, keeping.await);
+                self.kept(taken).await;
+                // What was kept while it still ran is not the last of it.
+                if why != Why::Stop && self.course.keeps_work() {
+                    self.keep(Why::Stop);
+                }
+            }
+        };
+        if timeout(KEEP_LATE_MAX, late).await.is_err() {
+            let attempt = self.card.dispatch.attempt;
+            tracing::warn!(%attempt, "the last of its work was not kept: it took too long");
+        }
+    }
+
     /// Has a snapshot handed in. It is told once it is there.
     fn send(&mut self, taken: &Taken, work: Work, blobs: Vec<Blob>) {
         let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
@@ -212,8 +237,17 @@ impl Driver {
             && let Err(error) = handle.stop(Some(grace_ms)).await
         {
             tracing::info!(attempt = %self.card.dispatch.attempt, %error, "it was not told to stop");
+            self.doubt(&error);
         }
         None
+    }
+
+    /// A shim that does not answer in time is looked for anew, which ends with force if it stands still: its
+    /// connection alone would stay open for ever.
+    fn doubt(&mut self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::TimedOut {
+            self.handle = None;
+        }
     }
 }
 

@@ -97,8 +97,10 @@ impl Driver {
         let broken = match prepared {
             Ok(Ok(Furnished { card, spec, ground })) => {
                 (self.card, self.ground) = (card, Some(ground));
-                // It may have another home than it was thought to have, and no conversation in it.
-                self.follower = self.card.program().follow(&self.card.turn(None));
+                // It may have another home than it was thought to have, and no conversation in it. Some
+                // programs are given their tools in the conversation, so this follower needs them as well.
+                let tools = self.premises.tools(&self.card);
+                self.follower = self.card.program().follow(&self.card.turn(Some(&tools)));
                 self.course.goes_on_with(conversation(&self.card));
                 // What is there before the agent is what its work is compared with.
                 self.keep(Why::Timer);

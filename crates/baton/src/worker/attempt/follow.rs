@@ -102,7 +102,7 @@ impl Driver {
             Some(Note::Stopped(proof)) if proof.survivor => {
                 self.feed(Input::Stopped(proof), at).await;
             }
-            Some(Note::Stopped(proof)) => self.end_with(Input::Stopped(proof)).await,
+            Some(Note::Stopped(proof)) => self.end_with(proof, Input::Stopped).await,
             Some(Note::Dropped { bytes }) => {
                 tracing::warn!(attempt = %self.card.dispatch.attempt, bytes, "the oldest of its spool is gone");
             }

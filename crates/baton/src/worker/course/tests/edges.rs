@@ -157,6 +157,7 @@ fn what_was_read_before_is_nothing_new() {
     let mut rig = Rig::prompted(terms());
     let read = |path: &str| Seen::Read(path.to_owned());
     rig.sees(2 * SECOND, read("a.rs"));
+    rig.run(3 * SECOND);
     let moved = |rig: &Rig| rig.told(|report| *report == Report::Phase(Phase::Progressed));
     assert_eq!(moved(&rig), 1, "{}", rig.log());
     rig.sees(20 * SECOND, read("a.rs"));
