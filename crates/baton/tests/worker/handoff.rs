@@ -104,7 +104,8 @@ fn a_machine_that_dies_while_it_sends_loses_what_it_was_sending_and_nothing_befo
     let line = Line::to(&house);
     ann.works(&house, &line.url);
     let mut pipe = house.opened("one");
-    handed_in(&house, 1);
+    // One from before the agent began, and one of its checkpoint.
+    handed_in(&house, 2);
     line.stalls();
     pipe.write_all(b"go on\n").expect("the agent reads");
     drop(pipe);
