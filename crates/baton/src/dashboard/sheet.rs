@@ -51,7 +51,7 @@ impl Sheet {
         Self { title: String::new(), chips, inbox: u64::MAX, pieces, skeleton }
     }
 
-    /// A sheet of pieces: `draw` puts each where [`Pieces::put`] says.
+    /// A sheet of pieces: `draw` puts each where `Pieces::put` says.
     #[must_use]
     pub fn of_pieces(title: impl Into<String>, draw: impl FnOnce(&mut Pieces) -> Markup) -> Self {
         let mut pieces = Pieces(vec![]);
