@@ -16,7 +16,7 @@ use crate::world::World;
 
 const SEEDS: u64 = 8;
 /// The rarest thing must have happened after so many histories.
-const SEEDS_MAX: u64 = 40;
+const SEEDS_MAX: u64 = 400;
 const STEPS: u64 = 600;
 /// Dumps are long; so often is often enough to find a difference near its cause.
 const DUMP_EVERY: u64 = 150;
