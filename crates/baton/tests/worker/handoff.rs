@@ -1,12 +1,13 @@
 //! A task goes from one machine to another that shares no files with it, and its work goes with it.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::house::House;
-use crate::machines::{Machine, everything, git, handed_in, house};
+use crate::machines::{Line, Machine, changed_work, everything, git, handed_in, house};
 
 /// What an agent does that leaves something of every sort: committed, changed, new, linked, runnable, gone.
 const LEAVES: &str = "run git config user.name a && git config user.email a@b.c && echo kept > kept.txt && \
@@ -86,6 +87,37 @@ fn whoever_comes_back_goes_on_from_the_others_work_and_not_from_its_own() {
     assert_eq!(house.waits(), 0, "{}{}", house.logs(), ann.log());
     let text = fs::read_to_string(ann.tree(2).join("a.txt")).expect("it is there");
     assert_eq!(text, "ann\nbob\nagain\n");
+}
+
+#[test]
+fn a_machine_that_dies_while_it_sends_loses_what_it_was_sending_and_nothing_before() {
+    let house = house();
+    // Nobody says that it is gone: its lease ends.
+    house.types(&["task", "edit", "T-1", "--policy", r#"{"lease":"10s"}"#]);
+    let (one, two) = (house.pipe("one"), house.pipe("two"));
+    let steps = format!(
+        "edit early.txt yes\ncheckpoint One\nrun cat {}\nedit late.txt yes\ncheckpoint Two\nrun cat {}\n",
+        one.display(),
+        two.display()
+    );
+    let mut ann = Machine::new(&house, "ann", &steps);
+    let line = Line::to(&house);
+    ann.works(&house, &line.url);
+    let mut pipe = house.opened("one");
+    changed_work(&house);
+    line.stalls();
+    pipe.write_all(b"go on\n").expect("the agent reads");
+    drop(pipe);
+    line.is_stuck();
+    ann.dies("A-1.1");
+    let mut bob = Machine::new(&house, "bob", "say a\nsay b\nsay c\nsay d\nsay e\ncomplete Done\n");
+    bob.works(&house, &house.url);
+    // Whoever waits hears that a death is not proved; the run goes on all the same.
+    let attempt = ended(&house, "A-1.2");
+    assert_eq!(attempt["outcome"], "completed", "{attempt}{}{}", ann.log(), bob.log());
+    let found = everything(&bob.tree(1));
+    assert!(found.contains_key(Path::new("early.txt")), "{found:?}");
+    assert!(!found.contains_key(Path::new("late.txt")), "it never came: {found:?}");
 }
 
 #[test]

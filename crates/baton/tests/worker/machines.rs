@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, kill_process};
@@ -94,6 +99,20 @@ impl Machine {
         assert!(status.success(), "{status}: {}", self.log());
     }
 
+    /// The power fails: neither its worker nor its agent says another word.
+    pub fn dies(&mut self, attempt: &str) {
+        let mut worker = self.worker.take().expect("it runs");
+        worker.kill().expect("it is ours");
+        drop(worker.wait());
+        let launch = self.data().join("worker/attempts").join(attempt).join("launch.json");
+        let launch: Value =
+            serde_json::from_slice(&fs::read(launch).expect("it was launched")).expect("JSON");
+        let shim = launch["shim"]["pid"].as_i64();
+        let shim = shim.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let shim = shim.unwrap_or_else(|| panic!("it has a shim: {launch}"));
+        kill_process(shim, Signal::KILL).expect("it is ours");
+    }
+
     pub fn log(&self) -> String {
         let text = fs::read_to_string(self.root.join("log")).unwrap_or_default();
         format!("--- {}\n{text}", self.name)
@@ -136,12 +155,25 @@ pub fn git(folder: &Path, words: &[&str]) -> String {
 
 /// Waits until so many snapshots of the task are at the server; what is told of them.
 pub fn handed_in(house: &House, count: usize) -> Vec<Value> {
+    handed_in_that(house, count, |_| true)
+}
+
+/// The same of work that is more than what the project was before an agent began: a snapshot from before
+/// that may be handed in by itself, or not at all if there is a later one by then.
+pub fn changed_work(house: &House) -> Vec<Value> {
+    let before = git(&house.path("origin"), &["rev-parse", "HEAD^{tree}"]);
+    handed_in_that(house, 1, |one| one["git"]["tree"] != before.trim())
+}
+
+fn handed_in_that(house: &House, count: usize, meant: impl Fn(&Value) -> bool) -> Vec<Value> {
     for _ in 0..100 {
         let version = house.types(&["task", "show", "T-1"])["version"].to_string();
         let page = house.types(&["checkpoint", "list", "T-1"]);
         let items = page["items"].as_array().expect("a list").iter();
-        let found: Vec<_> =
-            items.filter(|one| one["git"]["baton-work"].is_string()).cloned().collect();
+        let found: Vec<_> = items
+            .filter(|one| one["git"]["baton-work"].is_string() && meant(one))
+            .cloned()
+            .collect();
         if found.len() >= count {
             return found;
         }
@@ -171,4 +203,77 @@ pub fn everything(root: &Path) -> BTreeMap<PathBuf, String> {
         }
     }
     found
+}
+
+/// A line to the server that can be made to take a blob half and no further.
+pub struct Line {
+    pub url: String,
+    stalls: Arc<AtomicBool>,
+    stalled: mpsc::Receiver<()>,
+}
+
+impl Line {
+    pub fn to(house: &House) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let url = format!("http://{}", listener.local_addr().expect("it listens"));
+        let server = house.url.strip_prefix("http://").expect("it is plain").to_owned();
+        let (stalls, (tell, stalled)) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+        let stall = Arc::clone(&stalls);
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(&server) else { continue };
+                let (stall, tell) = (Arc::clone(&stall), tell.clone());
+                thread::spawn(move || carry(near, far, &stall, &tell));
+            }
+        });
+        Self { url, stalls, stalled }
+    }
+
+    /// From now on no blob comes through whole.
+    pub fn stalls(&self) {
+        self.stalls.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until one is stuck.
+    pub fn is_stuck(&self) {
+        let limit = std::time::Duration::from_secs(60);
+        self.stalled.recv_timeout(limit).expect("somebody sends a blob");
+    }
+}
+
+/// Carries what two ends say to each other, or holds them if the line stalls.
+fn carry(
+    mut near: TcpStream,
+    mut far: TcpStream,
+    stall: &AtomicBool,
+    tell: &mpsc::Sender<()>,
+) -> Option<()> {
+    let (mut first, mut end) = (vec![], None);
+    // A head may come in several pieces, and the first bytes of a body, which is no text, with it.
+    while end.is_none() {
+        let mut piece = [0; 4_096];
+        let count = near.read(&mut piece).ok().filter(|count| *count > 0)?;
+        first.extend_from_slice(&piece[..count]);
+        end = first.windows(4).position(|four| four == b"\r\n\r\n");
+    }
+    let body = first.split_off(end? + 4);
+    // A server answers under its own name alone.
+    let (asked, real) = (near.local_addr().ok()?, far.peer_addr().ok()?);
+    let start = String::from_utf8(first).expect("a head is text");
+    let start = start.replace(&asked.to_string(), &real.to_string());
+    if start.starts_with("PUT /v1/blobs") && stall.load(Ordering::SeqCst) {
+        drop(far.write_all(start.as_bytes()));
+        tell.send(()).unwrap_or_default();
+        // Nothing more is taken until the one who sends gives up.
+        return near.read_to_end(&mut vec![]).ok().map(|_| ());
+    }
+    far.write_all(&[start.as_bytes(), &body].concat()).ok()?;
+    let ends = [(near.try_clone().ok()?, far.try_clone().ok()?), (far, near)];
+    for (mut from, mut to) in ends {
+        thread::spawn(move || {
+            drop(std::io::copy(&mut from, &mut to));
+            drop(to.shutdown(std::net::Shutdown::Write));
+        });
+    }
+    None
 }
