@@ -153,7 +153,8 @@ pub(super) fn want_pools(
 ) {
     for (tenant, ledger) in room.tenants.iter().filter(|(_, ledger)| !ledger.set.is_empty()) {
         let mut names = BTreeSet::new();
-        if lock_all {
+        let mut own = steps.iter().filter(|step| step.tenant == *tenant);
+        if lock_all || own.any(Step::claims_its_own) {
             names.extend(ledger.set.iter().cloned());
         }
         for kept in ledger.tasks.values() {

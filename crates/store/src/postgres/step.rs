@@ -113,6 +113,17 @@ impl<'a> Step<'a> {
         next.into_iter().chain(named)
     }
 
+    /// Whether it claims what it has just made or moved: which pools that meets is known only once it is
+    /// judged.
+    pub(super) fn claims_its_own(&self) -> bool {
+        let commands = match &self.goal {
+            Goal::Task(_, commands) => &commands[..],
+            Goal::Birth(_, commands) => commands,
+            Goal::Next(_) | Goal::Nothing => &[],
+        };
+        commands.len() > 1 && commands.iter().any(|one| matches!(one, Command::Claim(_)))
+    }
+
     pub(super) fn is_claim(&self) -> bool {
         matches!(self.goal, Goal::Next(_))
     }

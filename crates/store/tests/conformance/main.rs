@@ -105,6 +105,7 @@ macro_rules! conformance {
                     a_limit_set_later_counts_what_is_taken_already
                     a_pause_set_later_counts_what_is_taken_already
                     a_changed_limit_never_leaks_a_slot
+                    a_pause_stops_who_claims_what_was_just_made_or_moved
                     what_stops_one_task_alone_stops_whoever_takes_the_next
                     money_that_was_spent_stays_spent
                     money_that_nobody_has_stops_its_spender_and_every_claim
@@ -283,6 +284,7 @@ mod two_servers {
         pools:
             a_limit_set_later_counts_what_is_taken_already
             a_changed_limit_never_leaks_a_slot
+            a_pause_stops_who_claims_what_was_just_made_or_moved
             pools_are_conserved_whatever_happens;
         leases:
             an_expired_lease_frees_the_run

@@ -1,7 +1,7 @@
 //! Limits over many tasks: what an attempt took is given back by it, whatever became of the limit.
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, NewTask, Person, Supervisor};
+use baton_domain::command::{Agent, Command, NewTask, Person, Supervisor};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Claimant;
 use baton_domain::limits::{POOLS_MAX, PROJECTS_MAX};
@@ -61,6 +61,23 @@ pub async fn what_stops_one_task_alone_stops_whoever_takes_the_next(world: &Worl
     let open = RecordCommand::ShutPool { pool: PoolName::Tree(paused), shut: None };
     world.record(open).await;
     assert_eq!(world.claim(&solo("bob")).await.map(|grip| grip.task), Ok(paused));
+}
+
+pub async fn a_pause_stops_who_claims_what_was_just_made_or_moved(world: &World) {
+    let backlog = world.make(story("in the backlog")).await;
+    for pool in [PoolName::Project(project("web")), coding()] {
+        let paused = Refusal::Paused { pool: pool.to_string() };
+        let set = |shut| RecordCommand::ShutPool { pool: pool.clone(), shut };
+        world.record(set(Some(shut(world.now(), None)))).await;
+        let made = Command::Create(Box::new(ready("claimed at once")));
+        let claim = || Command::Claim(world.wish(&solo("bob")));
+        let birth = Aim::Birth(project("web"), vec![made, claim()]);
+        assert_eq!(world.ask(birth).await.expect_err("it is paused"), paused);
+        let go = Command::Person(Person::Move { to: Some(stage("coding")), start_at: None });
+        let moved = world.ask(Aim::Task(backlog, vec![go, claim()])).await;
+        assert_eq!(moved.expect_err("it is paused"), paused);
+        world.record(set(None)).await;
+    }
 }
 
 pub async fn a_changed_limit_never_leaks_a_slot(world: &World) {
