@@ -7,4 +7,5 @@ mod hostile;
 mod keeping;
 mod plain;
 mod snapshots;
+mod train;
 mod world;
