@@ -72,8 +72,8 @@ impl Repository {
         }
         let call = self.call("update-ref").args(["--no-deref", branch, to.as_str(), from.as_str()]);
         if call.ends()?.code != Some(0) {
-            let (branch, expected) = (branch.to_owned(), Some(from.clone()));
-            return Err(Error::BranchMoved { branch, expected, found: self.find(branch.as_str())? });
+            let (found, expected) = (self.find(branch)?, Some(from.clone()));
+            return Err(Error::BranchMoved { branch: branch.to_owned(), expected, found });
         }
         points::pass(Point::TargetMoved);
         checkout.update(depot, from, to)?;
