@@ -22,6 +22,7 @@ pub mod declaration;
 pub mod demo;
 pub mod engine;
 pub mod files;
+pub mod gates;
 pub mod handing;
 pub mod health;
 pub mod home;

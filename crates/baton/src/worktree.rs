@@ -18,6 +18,7 @@ use std::time::Duration;
 pub(crate) mod beneath;
 mod branch;
 mod bundle;
+mod checkout;
 mod create;
 mod depot;
 mod files;
@@ -40,6 +41,7 @@ mod snapshot;
 mod stats;
 
 pub use branch::{Moved, task_branch};
+pub use checkout::take_away;
 pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;

@@ -116,6 +116,7 @@ impl Flow {
             contract: None,
             run: None,
             last: None,
+            head: None,
             runs: 0,
             attempts: 0,
             checkpoints: 0,
@@ -246,7 +247,10 @@ impl Flow {
                     held.armed.only(None, policy, at);
                 });
             }
-            Event::Verified { passed, .. } => {
+            Event::Verified { passed, commit, .. } => {
+                if let (true, Some(commit)) = (passed, commit) {
+                    self.head = Some(commit.clone());
+                }
                 self.on_run(|run| run.trail.verified = Some(version));
                 self.on_attempt(at, |held, policy| {
                     if !passed && held.purpose == Purpose::Work {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Contract, Receipt, Submission};
 use crate::deadline::{Deadline, Sight};
 use crate::ids::{
-    Capability, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName, TaskId,
+    Capability, Commit, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName,
+    TaskId,
 };
 use crate::lane::Claimant;
 use crate::policy::{Choice, Policy};
@@ -371,9 +372,11 @@ impl Unfit {
 }
 
 /// What was found of a submission.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub receipts: Vec<Receipt>,
+    /// The exact commit that was checked, if there is one: what comes after works on it and on nothing newer.
+    pub commit: Option<Commit>,
 }
 
 /// What time and other tasks may say.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{NewTask, Note, Patch, Report};
 use crate::contract::{Receipt, Submission};
 use crate::deadline::Sight;
-use crate::ids::{PrincipalId, StageName, TaskId};
+use crate::ids::{Commit, PrincipalId, StageName, TaskId};
 use crate::pool::Take;
 use crate::project::WorkedBy;
 use crate::run::{
@@ -128,7 +128,13 @@ pub enum Event {
         submission: Submission,
     },
     /// Lines of the contract were checked.
-    Verified { receipts: Vec<Receipt>, passed: bool },
+    Verified {
+        receipts: Vec<Receipt>,
+        passed: bool,
+        /// The exact commit that was checked, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<Commit>,
+    },
     /// The agent ended while it was being verified.
     Exited,
     /// Death is awaited; then the verdict counts.

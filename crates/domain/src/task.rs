@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Contract, ContractMark};
-use crate::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId};
+use crate::ids::{
+    Capability, Commit, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
+};
 use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
@@ -77,6 +79,9 @@ pub struct Flow {
     pub run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Finished>,
+    /// The commit that passed its checks last: later stages work on it, whatever was kept since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Commit>,
     #[serde(default)]
     pub runs: u32,
     /// Attempts so far; the next one gets the next number, always.

@@ -222,6 +222,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         account: Some(named("provider/main")),
         session: Some(conversation()),
         work: Some(work()),
+        head: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

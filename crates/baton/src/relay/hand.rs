@@ -222,6 +222,7 @@ impl Post {
             account,
             session: conversation(&call, run, id).await?,
             work: work(&call, flow.checkpoints, id).await?,
+            head: flow.head.clone(),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),

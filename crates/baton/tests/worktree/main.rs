@@ -3,6 +3,7 @@
 mod branches;
 mod creating;
 mod elsewhere;
+mod gates;
 mod hostile;
 mod keeping;
 mod plain;

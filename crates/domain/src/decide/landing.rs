@@ -117,5 +117,5 @@ fn bounded(receipts: &[Receipt]) -> Result<(), Refusal> {
 
 fn checked(receipts: &[Receipt], passed: bool) -> Option<Event> {
     let some = !receipts.is_empty();
-    some.then(|| Event::Verified { receipts: receipts.to_vec(), passed })
+    some.then(|| Event::Verified { receipts: receipts.to_vec(), passed, commit: None })
 }

@@ -268,7 +268,7 @@ fn waive(scene: &Scene<'_>, flow: &Flow, receipts: &[Receipt]) -> Decided {
         };
         return Err(Refusal::Incomplete { missing: open.iter().map(missing).collect() });
     }
-    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true };
+    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true, commit: None };
     let (finish, result) = (Finish::Completed, Some(RunResult::Verified));
     let finished = Event::RunFinished { finish, reason: None, result };
     let mut decision = Decision::of(vec![verified, finished]);

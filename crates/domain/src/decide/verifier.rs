@@ -34,7 +34,11 @@ pub(super) fn decide(
     // Whoever empties the contract meanwhile lets the run pass, but nothing was proved.
     let nothing = brief.contract.lines.is_empty();
     let proved = if nothing { RunResult::Unverified } else { RunResult::Verified };
-    let verified = Event::Verified { receipts: verdict.receipts.clone(), passed };
+    let verified = Event::Verified {
+        receipts: verdict.receipts.clone(),
+        passed,
+        commit: verdict.commit.clone(),
+    };
     let mut decision = match (grip.held.purpose, passed) {
         (Purpose::Verify, true) => of_verifier(scene, grip, proved, now),
         (Purpose::Verify, false) => of_verifier(scene, grip, RunResult::Rejected, now),

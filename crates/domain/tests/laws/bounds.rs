@@ -7,7 +7,7 @@ use baton_domain::contract::{ContractMark, SubmissionMark};
 use baton_domain::deadline::{Armed, Deadline, Sight};
 use baton_domain::event::Event;
 use baton_domain::ids::{
-    Account, Capability, ConcurrencyKey, NAME_BYTES_MAX, PrincipalId, ProjectId,
+    Account, Capability, Commit, ConcurrencyKey, NAME_BYTES_MAX, PrincipalId, ProjectId,
     SHORT_NAME_BYTES_MAX, StageName, TASK_NUMBER_MAX, TaskId,
 };
 use baton_domain::lane::{Claimant, Lane, Sort};
@@ -140,6 +140,7 @@ fn base() -> Flow {
             silent_end: true,
             submitted: Some(u64::from(u32::MAX)),
         }),
+        head: Some(Commit::new(&"c".repeat(64)).expect("64 hex digits are a commit")),
         runs: u32::MAX,
         attempts: u32::MAX,
         checkpoints: u32::MAX,

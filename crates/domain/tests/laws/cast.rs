@@ -170,7 +170,7 @@ pub fn waiver() -> Receipt {
 }
 
 pub fn verdict(holds: bool, at: Timestamp) -> Verdict {
-    Verdict { receipts: vec![receipt(holds, at)] }
+    Verdict { receipts: vec![receipt(holds, at)], commit: None }
 }
 
 pub fn note() -> Agent {
