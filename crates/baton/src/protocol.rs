@@ -20,17 +20,17 @@ pub use codec::{Unreadable, about, read, read_cleaned, write};
 pub use document::document;
 pub use down::{
     Ack, Answer, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands,
-    Trouble, Welcome,
+    Ticket, Trouble, Welcome,
 };
 pub use examples::{downs, ups};
 pub use frame::Side;
 pub use parts::{
-    About, Alive, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing, Turn,
-    Verdict,
+    About, Alive, Arrived, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing,
+    Turn, Verdict,
 };
 pub use up::{
-    Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Permission,
-    Probed, Question, Released, Stopped, Up, Usage,
+    Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Merged,
+    Permission, Probed, Question, Released, Stopped, Up, Usage,
 };
 pub use work::{BASE_BUNDLES_MAX, BUNDLES_MAX, Work};
 

@@ -162,7 +162,9 @@ impl Error {
             Self::TooManyCommands(_) => "put them into a script, and name that in baton.toml",
             Self::BranchMoved { .. } => "look at what moved it, then begin from where it is now",
             Self::CheckedOut { .. } => "git switch --detach, in that checkout",
-            Self::DirtyCheckout { .. } => "commit or stash what is changed there, or switch to another branch",
+            Self::DirtyCheckout { .. } => {
+                "commit or stash what is changed there, or switch to another branch"
+            }
             Self::Exists(_) => "name a folder that is not there yet",
         }
     }

@@ -17,6 +17,7 @@ use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
 use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
 use crate::files::{make_folder, replace};
+use crate::gates::Rooms;
 use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
@@ -325,6 +326,20 @@ impl Premises {
         env.extend(self.reach(card));
         env.extend(plan.environment.iter().cloned());
         env
+    }
+
+    /// Where the gates of the train are run.
+    #[must_use]
+    pub fn rooms_of(&self, whose: &Whose) -> Rooms {
+        Rooms {
+            folder: self.folder().join("rooms"),
+            deployment: plain(whose.deployment.as_str()),
+            variables: self.found.variables.clone(),
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
+            fixed: vec![],
+            isolation: self.isolation(),
+            shim: None,
+        }
     }
 
     fn isolation(&self) -> Wanted {

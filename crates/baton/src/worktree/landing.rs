@@ -206,7 +206,7 @@ impl Checkout {
             return Err(dirty("something is staged there that is not committed"));
         }
         let call = depot.call("update-index").tree(&self.place).index(&index).long();
-        if call.args(["-q", "--refresh"]).ends()?.code != Some(0) {
+        if call.arg("--refresh").ends()?.code != Some(0) {
             return Err(dirty("files are changed there and not committed"));
         }
         // What is not known to git and would be overwritten is found by a trial.

@@ -6,6 +6,7 @@ mod fenced;
 mod handoff;
 mod house;
 mod killed;
+mod landing;
 mod limits;
 mod machines;
 mod points;

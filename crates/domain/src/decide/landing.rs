@@ -73,7 +73,9 @@ pub(super) fn merged(
             let sentence = Sentence::new(Outcome::Completed { result }, None);
             let mut decision = finish_attempt(scene, grip, sentence, None, (Counts::Nothing, then));
             let landed = Event::Merged { commit: commit.clone(), onto: onto.clone() };
-            decision.events.splice(0..0, [checked(receipts, true), Some(landed)].into_iter().flatten());
+            decision
+                .events
+                .splice(0..0, [checked(receipts, true), Some(landed)].into_iter().flatten());
             Ok(decision)
         }
         Merged::Unfit { kind, reason, receipts } => {
