@@ -48,6 +48,7 @@ pub mod shim;
 pub mod surface;
 pub mod surroundings;
 pub mod tokens;
+pub mod train;
 pub mod views;
 pub mod waiters;
 pub mod websocket;

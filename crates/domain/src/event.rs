@@ -7,8 +7,10 @@ use crate::contract::{Receipt, Submission};
 use crate::deadline::Sight;
 use crate::ids::{Commit, PrincipalId, StageName, TaskId};
 use crate::pool::Take;
+use crate::project::WorkedBy;
 use crate::run::{
     Block, Certainty, Counts, Death, Delay, Finish, Mark, Mode, Outcome, Purpose, RunResult,
+    is_agent,
 };
 use crate::task::{Ending, Hold, Owed};
 use crate::text::{Line, Message, Reason, Summary};
@@ -35,6 +37,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         doubted: bool,
     },
+    /// What Baton or the train did in a stage failed: somebody puts it right in the one before.
+    SetBack { from: StageName, run: Opened, doubted: bool },
+    /// It landed on the target branch.
+    Merged { commit: Line, onto: Line },
     /// It ended.
     Ended { ending: Ending },
     /// It was put away.
@@ -177,6 +183,8 @@ pub struct Opened {
     pub depth: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_agent")]
+    pub worked_by: WorkedBy,
 }
 
 /// Why a run waits for a holder again.

@@ -92,6 +92,9 @@ pub struct Flow {
     /// How often each kind of block came back after having been cleared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recurrence: BTreeMap<BlockKind, Recurrence>,
+    /// How often in a row Baton or the train sent it back, by the stage that it was sent back from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub setbacks: BTreeMap<StageName, u8>,
     /// What happens as soon as nothing stops it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Owed>,

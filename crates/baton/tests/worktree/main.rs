@@ -8,4 +8,5 @@ mod hostile;
 mod keeping;
 mod plain;
 mod snapshots;
+mod train;
 mod world;

@@ -9,7 +9,7 @@ use crate::run::{Counts, Fault, Finish, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, Scene};
 use crate::time::Timestamp;
 
-use super::Grip;
+use super::{Grip, landing};
 use super::ending::{Sentence, code, conclude, fault, finish_attempt};
 
 pub(super) fn decide(
@@ -66,6 +66,9 @@ fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, result: RunResult, now: Times
         RunResult::Verified | RunResult::Unverified => {
             let finish = Finish::Completed;
             (Counts::Nothing, Then::Finished { finish, result: Some(result) })
+        }
+        RunResult::Rejected if landing::is_batons(grip) => {
+            landing::unfit(grip, "gates_failed", now)
         }
         RunResult::Rejected => fault(grip, &code("gates_failed"), Some(result), now),
     };

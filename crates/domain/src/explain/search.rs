@@ -255,6 +255,14 @@ fn of_staff(outlook: &Outlook<'_>, lane: &Lane, found: &mut Found, now: Timestam
         );
     }
     let worked_by = project.stage(&lane.stage).map(|spec| spec.worked_by).unwrap_or_default();
+    if worked_by == WorkedBy::Baton {
+        let since = Some(outlook.flow.ready_at());
+        return found.cure(Hindrance::NoVerifier, since, Remedy::StartVerifier);
+    }
+    if worked_by == WorkedBy::Train {
+        let home = project.home();
+        return found.cure(Hindrance::HomeAbsent { home }, None, Remedy::StartVerifier);
+    }
     if worked_by == WorkedBy::Person {
         let hindrance = Hindrance::PersonStage { stage: lane.stage.clone() };
         return found.cure(hindrance, None, Remedy::Take);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use baton_domain::command::{Agent, Command, NewTask, Patch, Person, Supervisor, Verdict};
 use baton_domain::contract::{Artifact, Contract, Submission, Term};
 use baton_domain::history::Past;
-use baton_domain::ids::{Commit, LineId, TaskId};
+use baton_domain::ids::{Commit, LineId, PrincipalId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::project::{PassedBy, WorkedBy};
+use baton_domain::project::{LOCAL_WORKER, PassedBy, WorkedBy};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{
     Death, Finish, Idle, Mark, Mode, Outcome, Phase, Run, RunResult, RunState, Why,
@@ -380,7 +380,15 @@ fn a_stage_is_worked_by_whom_its_project_says() {
     };
     let solo = crate::cast::solo;
     assert!(by(WorkedBy::Agent, solo()) && by(WorkedBy::Agent, worker()));
-    assert!(!by(WorkedBy::Baton, solo()) && by(WorkedBy::Baton, worker()));
+    let checks = || wanting(Wants::Submitted, worker());
+    assert!(!by(WorkedBy::Baton, solo()) && !by(WorkedBy::Baton, worker()));
+    assert!(by(WorkedBy::Baton, checks()) && !by(WorkedBy::Agent, checks()));
+    let merges = |name: &str| Claimant {
+        principal: PrincipalId::new(name).expect("a name"),
+        ..wanting(Wants::Merges, worker())
+    };
+    assert!(by(WorkedBy::Train, merges(LOCAL_WORKER)) && !by(WorkedBy::Train, merges("other")));
+    assert!(!by(WorkedBy::Agent, merges(LOCAL_WORKER)) && !by(WorkedBy::Train, worker()));
     assert!(!by(WorkedBy::Person, worker()) && by(WorkedBy::Person, person()));
 }
 
