@@ -149,6 +149,7 @@ impl RecordCommand {
                 let (project, task) = match pool {
                     PoolName::Scheduler
                     | PoolName::Holder(_)
+                    | PoolName::Role(_)
                     | PoolName::Account(_)
                     | PoolName::DayBudget => (None, None),
                     PoolName::Project(id)
@@ -269,9 +270,11 @@ fn is_of_something(scene: &RecordScene, pool: &PoolName, set: bool) -> Result<()
     }
     let project = || scene.project.as_ref().ok_or(Refusal::NotFound);
     match pool {
-        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) | PoolName::DayBudget => {
-            Ok(())
-        }
+        PoolName::Scheduler
+        | PoolName::Holder(_)
+        | PoolName::Role(_)
+        | PoolName::Account(_)
+        | PoolName::DayBudget => Ok(()),
         PoolName::Project(_)
         | PoolName::Key(..)
         | PoolName::ProjectBudget(_)

@@ -14,8 +14,8 @@ use baton_domain::text::Text;
 use super::{
     About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
     Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
-    Lost, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret,
-    Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
+    Lost, Offered, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume,
+    Secret, Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -67,6 +67,11 @@ fn coming() -> Vec<Up> {
             capabilities: Some(BTreeSet::from([named("rust")])),
             slots: 4,
             accounts: Some(vec![named("provider/main")]),
+            agents: Some(vec![Offered {
+                name: named("claude"),
+                account: Some(named("provider/main")),
+                capabilities: Some(BTreeSet::from([named("rust")])),
+            }]),
             attempts: Some(vec![alive]),
         }
         .into(),

@@ -330,6 +330,7 @@ fn resume(pool: &PoolName) -> String {
         PoolName::Tree(task) => format!("baton scheduler resume --task {task}"),
         PoolName::Holder(_)
         | PoolName::Key(..)
+        | PoolName::Role(_)
         | PoolName::Account(_)
         | PoolName::Budget(_)
         | PoolName::ProjectBudget(_)

@@ -217,6 +217,7 @@ pub(crate) fn wish(holder: &str, wait: Option<Millis>) -> Wish {
         mode: Mode::Solo,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

@@ -81,6 +81,7 @@ fn pools() -> Vec<PoolName> {
         PoolName::Tree(ON),
         PoolName::Holder(name("ada")),
         PoolName::Key(name("shop"), name("db")),
+        PoolName::Role(name("coder")),
         PoolName::Account(name("max")),
         PoolName::Budget(ON),
         PoolName::ProjectBudget(name("shop")),
