@@ -18,6 +18,7 @@ use std::time::Duration;
 pub(crate) mod beneath;
 mod branch;
 mod bundle;
+mod compare;
 mod create;
 mod depot;
 mod files;
@@ -38,6 +39,7 @@ mod snapshot;
 mod stats;
 
 pub use branch::{Moved, task_branch};
+pub use compare::{Changed, Compared, Look, Room, compare};
 pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;
