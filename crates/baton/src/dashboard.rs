@@ -20,7 +20,6 @@ use crate::problem::Problem;
 
 mod assets;
 mod board;
-mod filter;
 mod frame;
 mod inbox;
 mod paths;
