@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_domain::Refusal;
 use baton_domain::history::{CheckpointRecord, Past};
 use baton_domain::ids::{Account, Label, RunId, TaskId};
-use baton_domain::lane::{Claimant, Wants};
+use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Mode, Run};
 use baton_domain::task::Priority;
@@ -21,7 +21,7 @@ use crate::operations::{all_pools, find_project, packet};
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, Work, write,
+    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Turn, Work, write,
 };
 use crate::views::HandoffView;
 
@@ -122,6 +122,7 @@ impl Post {
                 mode: Mode::Supervised,
                 capabilities: self.capabilities.clone(),
                 account: account.cloned(),
+                agents: self.offers(account),
                 project: None,
                 stage: None,
                 priority_min: Priority::lowest(),
@@ -131,6 +132,19 @@ impl Post {
             lease: None,
             request: None,
         }
+    }
+
+    /// The agents that the worker would run under this account: those that use it come first.
+    fn offers(&self, account: Option<&Account>) -> Vec<Offer> {
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .agents
+            .iter()
+            .partition(|agent| account.is_some() && agent.account.as_ref() == account);
+        let offer = |agent: &Offered| Offer {
+            role: agent.name.clone(),
+            capabilities: agent.capabilities.clone().unwrap_or_default(),
+        };
+        own.into_iter().chain(others).map(offer).collect()
     }
 
     /// Hands a run over, or gives it back.
@@ -222,6 +236,7 @@ impl Post {
             account,
             session: conversation(&call, run, id).await?,
             work: work(&call, flow.checkpoints, id).await?,
+            head: flow.head.clone(),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),

@@ -45,7 +45,7 @@ fn project() -> Order {
     let spec =
         StageSpec { name: coding(), worked_by: WorkedBy::Agent, passed_by: PassedBy::Server };
     let project =
-        Project { id: web(), root: None, pipeline: vec![spec], archive_after: None, promote: true };
+        Project { pipeline: vec![spec], promote: true, ..Project::gone(web()) };
     order(Kind::Person, Aim::Record(RecordCommand::PutProject(project), None))
 }
 
@@ -61,6 +61,7 @@ fn claim(task: TaskId) -> Order {
         mode: Mode::Solo,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,
