@@ -23,7 +23,6 @@ mod activity;
 mod assets;
 mod board;
 mod card;
-mod filter;
 mod forms;
 mod frame;
 mod inbox;

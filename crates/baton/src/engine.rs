@@ -13,7 +13,9 @@ use tracing::field::{Empty, display};
 use crate::chance::Chance;
 use crate::changes::Changes;
 use crate::clock::Stopwatch;
+use crate::diffs::Diffs;
 use crate::health::Health;
+use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 use crate::tokens::{Keyring, Secrets};
@@ -61,6 +63,8 @@ pub struct Engine {
     metrics: Metrics,
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
+    logs: Logs,
+    diffs: OnceLock<Diffs>,
 }
 
 impl Engine {
@@ -81,6 +85,8 @@ impl Engine {
             stopwatch: parts.stopwatch,
             chance: parts.chance,
             blobs: OnceLock::new(),
+            logs: Logs::default(),
+            diffs: OnceLock::new(),
         }
     }
 
@@ -95,6 +101,24 @@ impl Engine {
     #[must_use]
     pub fn blobs(&self) -> Option<Arc<dyn Blobs>> {
         self.blobs.get().cloned()
+    }
+
+    /// From now on what runs changed is worked out by these.
+    pub fn keep_diffs(&self, diffs: Diffs) {
+        // A second one would look at the same.
+        drop(self.diffs.set(diffs));
+    }
+
+    /// What works out what runs changed, where somebody does.
+    #[must_use]
+    pub fn diffs(&self) -> Option<&Diffs> {
+        self.diffs.get()
+    }
+
+    /// What live agents say, for whoever follows them.
+    #[must_use]
+    pub fn logs(&self) -> &Logs {
+        &self.logs
     }
 
     /// Carries out an order, whole or not at all.

@@ -29,6 +29,7 @@ use post::Post;
 
 mod hand;
 mod hello;
+mod overhear;
 mod post;
 mod report;
 mod strays;
@@ -227,12 +228,18 @@ impl Post {
             }
         });
         let mut drained = false;
+        let mut asked = self.relay.engine().logs().listen();
         loop {
             tokio::select! {
                 biased;
                 () = self.displaced() => {
                     let detail = "this worker came again: the connection before has ended";
                     return Some(Problem::new("stopped", detail));
+                }
+                Ok(()) = asked.changed() => {
+                    if self.tell_listeners().is_err() {
+                        return Some(too_slow());
+                    }
                 }
                 text = heard.recv() => match self.take_in(&text?).await {
                     Ok(true) => {}
@@ -276,6 +283,7 @@ impl Post {
             }
             Up::Credit(credit) => self.add_credit(credit.n),
             Up::Heartbeat(heartbeat) => self.renew(heartbeat.attempts).await?,
+            Up::Log(log) => self.heard_log(*log),
             Up::Bye(bye) => {
                 let reason = bye.reason.as_ref().map_or("none", |reason| reason.as_str());
                 tracing::info!(worker = %self.place.machine, reason, "a worker goes");

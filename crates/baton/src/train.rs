@@ -318,6 +318,7 @@ fn red(branch: &str, tip: &Oid, said: &str) -> String {
 
 /// Within the bound of a reason, and without what a text must not have.
 fn cut(text: &str) -> String {
-    let plain: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    let plain: String =
+        text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     plain[..plain.floor_char_boundary(REASON_BYTES_MAX)].to_owned()
 }

@@ -43,6 +43,7 @@ pub mod course;
 mod ground;
 mod lift;
 pub mod link;
+mod log;
 pub mod outbox;
 mod parcel;
 pub mod prepare;

@@ -19,6 +19,7 @@ pub(crate) mod beneath;
 mod branch;
 mod bundle;
 mod checkout;
+mod compare;
 mod create;
 mod depot;
 mod files;
@@ -42,6 +43,7 @@ mod stats;
 
 pub use branch::{Moved, task_branch};
 pub use checkout::take_away;
+pub use compare::{Changed, Compared, Look, Room, compare};
 pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;
@@ -162,7 +164,9 @@ impl Error {
             Self::TooManyCommands(_) => "put them into a script, and name that in baton.toml",
             Self::BranchMoved { .. } => "look at what moved it, then begin from where it is now",
             Self::CheckedOut { .. } => "git switch --detach, in that checkout",
-            Self::DirtyCheckout { .. } => "commit or stash what is changed there, or switch to another branch",
+            Self::DirtyCheckout { .. } => {
+                "commit or stash what is changed there, or switch to another branch"
+            }
             Self::Exists(_) => "name a folder that is not there yet",
         }
     }

@@ -396,8 +396,7 @@ impl Flow {
             RunState::Idle(Idle::Queued | Idle::Delayed { .. }) | RunState::Held(_) => {
                 // Whoever checks begins at once: there is no agent to wait for.
                 let checks = *purpose == Purpose::Verify;
-                let phase =
-                    if checks { Phase::Verifying { exited: true } } else { Phase::Leased };
+                let phase = if checks { Phase::Verifying { exited: true } } else { Phase::Leased };
                 (None, None, phase)
             }
         };

@@ -60,9 +60,8 @@ fn committed(programs: &[PathBuf], root: &Path) -> Result<Option<Pipeline>, Fail
     let files = repository.files(&head).map_err(refused)?;
     let bytes = files.read(FILE, FILE_BYTES_MAX).map_err(refused)?.ok_or_else(none)?;
     let schema = |path: &str| files.read(path, SCHEMA_BYTES_MAX).ok().flatten();
-    let wrong = |error: Error| {
-        Failure::from(Problem::new("invalid", error.to_string()).next(error.next()))
-    };
+    let wrong =
+        |error: Error| Failure::from(Problem::new("invalid", error.to_string()).next(error.next()));
     Ok(Asked::read(&bytes, &schema).map_err(wrong)?.pipeline)
 }
 

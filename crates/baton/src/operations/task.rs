@@ -15,8 +15,8 @@ use baton_store::read::Column;
 use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
-use crate::operations::find_project;
 use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
+use crate::operations::find_project;
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
 use crate::views::{ContractLine, PolicyView, TaskView};

@@ -159,6 +159,14 @@ frames! {
             attempt: AttemptId,
         }
 
+        /// Somebody follows what the agent says: tell it now, as a `log`.
+        Listen = "listen" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines after this one.
+            after: u64,
+        }
+
         /// No more runs are handed out here. Whatever runs goes on.
         Drain = "drain" {
             /// When the connection ends.

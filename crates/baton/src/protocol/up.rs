@@ -13,6 +13,7 @@ use super::parts::{Alive, Conversation, Offered, Phase};
 use super::work::Work;
 use super::{ACCOUNTS_MAX, AGENTS_MAX, SLOTS_MAX};
 use crate::shape::When;
+use crate::views::{LOG_LINES_MAX, LogLine};
 
 frames! {
     /// What a worker says.
@@ -152,6 +153,8 @@ frames! {
             session: Option<Conversation>,
             /// What holds the work, once the server has all of it as blobs.
             work: Option<Work>,
+            /// What its agent said lately, as a blob that the server has.
+            log: Option<Digest>,
         }
 
         /// The agent's process ended by itself. Its tree may still have to be stopped.
@@ -219,6 +222,15 @@ frames! {
             attempts: Vec<AttemptId>,
         }
 
+        /// What an agent said, since the line that was asked for: the answer to `listen`. It is not kept.
+        Log = "log" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines, the oldest first; none if there are no newer ones.
+            #[at_most(LOG_LINES_MAX)]
+            lines: Vec<LogLine>,
+        }
+
         /// The worker goes. Its leases live on until they end.
         Bye = "bye" {
             /// Why.
@@ -244,7 +256,9 @@ impl Up {
             Self::Lost(frame) => (frame.attempt, frame.seq),
             Self::Released(frame) => (frame.attempt, frame.seq),
             Self::Probed(frame) => (frame.attempt, frame.seq),
-            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Bye(_) => return None,
+            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
+                return None;
+            }
         })
     }
 
@@ -264,7 +278,8 @@ impl Up {
             Self::Lost(frame) => frame.seq = number,
             Self::Released(frame) => frame.seq = number,
             Self::Probed(frame) => frame.seq = number,
-            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Bye(_) => {}
+            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
+            }
         }
         self
     }
@@ -288,6 +303,7 @@ impl Up {
             | Self::Question(_)
             | Self::Checkpoint(_)
             | Self::Heartbeat(_)
+            | Self::Log(_)
             | Self::Bye(_) => false,
         }
     }

@@ -30,6 +30,8 @@ pub struct Wish {
     pub folder: PathBuf,
     /// A database elsewhere; in the data folder if none is named.
     pub database: Option<Database>,
+    /// Where programs are looked for: git, which says what a run changed.
+    pub programs: Vec<PathBuf>,
     /// Where blobs are; in the data folder if nobody says.
     pub blobs: Option<PathBuf>,
     /// How many GiB of them each tenant may keep.

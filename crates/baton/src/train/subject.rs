@@ -19,7 +19,8 @@ pub fn subject(kind: Kind, title: &str, task: TaskId) -> String {
         Kind::Chore => "chore",
     };
     // A title that is written like a subject is one.
-    let known = ["feat", "fix", "docs", "refactor", "chore", "test", "perf", "build", "ci", "style"];
+    let known =
+        ["feat", "fix", "docs", "refactor", "chore", "test", "perf", "build", "ci", "style"];
     let is_subject = title.split_once(':').is_some_and(|(head, _)| {
         known.contains(&head.split('(').next().unwrap_or_default().trim_end_matches('!'))
     });

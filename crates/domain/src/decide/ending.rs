@@ -145,9 +145,10 @@ pub(super) fn finish_attempt(
             let doubted = flow.doubted || *result != Some(RunResult::Verified);
             pass(scene, flow, &grip.run.stage, doubted, &mut decision);
         }
-        (_, Then::Finished { finish: Finish::Failed { .. }, result: Some(RunResult::Rejected) })
-            if landing::is_batons(grip) =>
-        {
+        (
+            _,
+            Then::Finished { finish: Finish::Failed { .. }, result: Some(RunResult::Rejected) },
+        ) if landing::is_batons(grip) => {
             landing::set_back(scene, grip, &mut decision);
         }
         (
@@ -440,7 +441,12 @@ fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     within_tries(grip, counts, then, now)
 }
 
-pub(super) fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
+pub(super) fn within_tries(
+    grip: &Grip<'_>,
+    counts: Counts,
+    then: Then,
+    now: Timestamp,
+) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
         return (counts, limit(grip, Cap::Tries, &then, now));
     }

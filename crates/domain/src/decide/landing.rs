@@ -73,7 +73,9 @@ pub(super) fn merged(
             let sentence = Sentence::new(Outcome::Completed { result }, None);
             let mut decision = finish_attempt(scene, grip, sentence, None, (Counts::Nothing, then));
             let landed = Event::Merged { commit: commit.clone(), onto: onto.clone() };
-            decision.events.splice(0..0, [checked(receipts, true), Some(landed)].into_iter().flatten());
+            decision
+                .events
+                .splice(0..0, [checked(receipts, true), Some(landed)].into_iter().flatten());
             Ok(decision)
         }
         Merged::Unfit { kind, reason, receipts } => {
@@ -117,5 +119,5 @@ fn bounded(receipts: &[Receipt]) -> Result<(), Refusal> {
 
 fn checked(receipts: &[Receipt], passed: bool) -> Option<Event> {
     let some = !receipts.is_empty();
-    some.then(|| Event::Verified { receipts: receipts.to_vec(), passed })
+    some.then(|| Event::Verified { receipts: receipts.to_vec(), passed, commit: None })
 }

@@ -9,8 +9,8 @@ use crate::run::{Counts, Fault, Finish, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, Scene};
 use crate::time::Timestamp;
 
-use super::{Grip, landing};
 use super::ending::{Sentence, code, conclude, fault, finish_attempt};
+use super::{Grip, landing};
 
 pub(super) fn decide(
     scene: &Scene<'_>,

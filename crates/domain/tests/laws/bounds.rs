@@ -13,8 +13,7 @@ use baton_domain::ids::{
 use baton_domain::lane::{Claimant, Lane, Sort};
 use baton_domain::limits::{
     BUDGET_MICROS_MAX, CALLS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
-    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, STAGES_MAX, TRAIL_MAX,
-    UNPROVEN_MAX,
+    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, STAGES_MAX, TRAIL_MAX, UNPROVEN_MAX,
 };
 use baton_domain::pace::Pace;
 use baton_domain::policy::Policy;

@@ -11,7 +11,8 @@ use baton_domain::time::Timestamp;
 use baton_domain::view::Badge;
 
 use crate::cast::{
-    complete, contracted, hold, lost, project, proved, receipt, solo, stage, started, wanting, worker,
+    complete, contracted, hold, lost, project, proved, receipt, solo, stage, started, wanting,
+    worker,
 };
 use crate::world::World;
 
@@ -44,7 +45,11 @@ fn line(text: &str) -> Line {
 
 fn landed() -> Supervisor {
     let (commit, onto) = (line("c0ffee"), line("main"));
-    Supervisor::Merged(Box::new(Merged::Landed { commit, onto, receipts: vec![receipt(true, Timestamp(1))] }))
+    Supervisor::Merged(Box::new(Merged::Landed {
+        commit,
+        onto,
+        receipts: vec![receipt(true, Timestamp(1))],
+    }))
 }
 
 fn conflicts() -> Supervisor {
