@@ -32,6 +32,7 @@ mod contracts;
 mod cost;
 mod diff;
 mod doctor;
+mod founding;
 mod globals;
 mod go;
 mod help;
@@ -328,7 +329,10 @@ impl Session<'_> {
         columns: &[&str],
         fixed: &[(&'static str, &'static str)],
     ) -> Result<u8, Failure> {
-        let arguments = self.arguments(entry, matches, fixed)?;
+        let mut arguments = self.arguments(entry, matches, fixed)?;
+        if founding::is_open(&entry.about, &arguments) {
+            founding::fill(self, &mut arguments).await?;
+        }
         self.send(entry, arguments, columns).await
     }
 

@@ -25,8 +25,8 @@ pub use down::{
 pub use examples::{downs, ups};
 pub use frame::Side;
 pub use parts::{
-    About, Alive, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing, Turn,
-    Verdict,
+    About, Alive, Caps, Conversation, Deadlines, Offered, Packet, Phase, Renewal, Secret, Standing,
+    Turn, Verdict,
 };
 pub use up::{
     Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Log, Lost,
@@ -47,6 +47,8 @@ pub const FRAME_BYTES_MAX: usize = 64 << 10;
 pub const SLOTS_MAX: usize = 256;
 /// Accounts that one worker may offer.
 pub const ACCOUNTS_MAX: usize = 16;
+/// Agents that one worker may offer.
+pub const AGENTS_MAX: usize = 16;
 /// Variables that a dispatch may set.
 pub const VARIABLES_MAX: usize = 32;
 /// Bytes of the text of a hand-off: every quoted line has a mark of its own.

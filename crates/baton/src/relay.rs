@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_domain::ids::{AttemptId, Label, PrincipalId, TenantId};
+use baton_domain::project::LOCAL_WORKER;
 use baton_domain::text::Text;
 use baton_store::Actor;
 use baton_store::order::Kind;
@@ -40,8 +41,6 @@ const HEARD_MAX: usize = 64;
 const SAID_MAX: usize = 512;
 /// Runs that wait to be written to it: they are long, so they wait to be claimed instead.
 const HANDED_MAX: usize = 2;
-/// The principal that a worker of the local socket is.
-const LOCAL_WORKER: &str = "local-worker";
 /// What a problem may say.
 const DETAIL_BYTES_MAX: usize = 1_024;
 

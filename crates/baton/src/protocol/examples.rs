@@ -14,9 +14,9 @@ use baton_domain::text::Text;
 use super::{
     About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
     Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
-    Listen, Log, LogLine, LogVoice, Lost, Packet, Permission, Phase, Probed, Question, Released,
-    Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION,
-    Verdict, Welcome, Work,
+    Listen, Log, LogLine, LogVoice, Lost, Offered, Packet, Permission, Phase, Probed, Question,
+    Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Trouble, Turn, Up,
+    Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -68,6 +68,11 @@ fn coming() -> Vec<Up> {
             capabilities: Some(BTreeSet::from([named("rust")])),
             slots: 4,
             accounts: Some(vec![named("provider/main")]),
+            agents: Some(vec![Offered {
+                name: named("claude"),
+                account: Some(named("provider/main")),
+                capabilities: Some(BTreeSet::from([named("rust")])),
+            }]),
             attempts: Some(vec![alive]),
         }
         .into(),
@@ -230,6 +235,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         account: Some(named("provider/main")),
         session: Some(conversation()),
         work: Some(work()),
+        head: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

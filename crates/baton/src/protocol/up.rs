@@ -9,9 +9,9 @@ use baton_domain::run::{Cap, Death};
 use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
-use super::parts::{Alive, Conversation, Phase};
+use super::parts::{Alive, Conversation, Offered, Phase};
 use super::work::Work;
-use super::{ACCOUNTS_MAX, SLOTS_MAX};
+use super::{ACCOUNTS_MAX, AGENTS_MAX, SLOTS_MAX};
 use crate::shape::When;
 use crate::views::{LOG_LINES_MAX, LogLine};
 
@@ -39,6 +39,9 @@ frames! {
             /// Accounts whose rate limits its agents use, the preferred one first.
             #[at_most(ACCOUNTS_MAX)]
             accounts: Option<Vec<Account>>,
+            /// Its agents, the one first that it runs where a task names none. Their names are roles, which have limits.
+            #[at_most(AGENTS_MAX)]
+            agents: Option<Vec<Offered>>,
             /// Attempts that it has, running or over, of which something is not settled.
             #[at_most(SLOTS_MAX)]
             attempts: Option<Vec<Alive>>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{Account, Label, RunId};
-use baton_domain::lane::{Claimant, Wants};
+use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Mode, Run};
 use baton_domain::task::Priority;
@@ -19,7 +19,9 @@ use crate::engine::{Claimed, Target, Tokens, Wish};
 use crate::operations::{all_pools, find_project, newest_work, packet};
 use crate::points::{self, Point};
 use crate::problem::Problem;
-use crate::protocol::{Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Turn, write};
+use crate::protocol::{
+    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Turn, write,
+};
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post, ToldSoFar};
@@ -117,6 +119,7 @@ impl Post {
                 mode: Mode::Supervised,
                 capabilities: self.capabilities.clone(),
                 account: account.cloned(),
+                agents: self.offers(account),
                 project: None,
                 stage: None,
                 priority_min: Priority::lowest(),
@@ -126,6 +129,19 @@ impl Post {
             lease: None,
             request: None,
         }
+    }
+
+    /// The agents that the worker would run under this account: those that use it come first.
+    fn offers(&self, account: Option<&Account>) -> Vec<Offer> {
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .agents
+            .iter()
+            .partition(|agent| account.is_some() && agent.account.as_ref() == account);
+        let offer = |agent: &Offered| Offer {
+            role: agent.name.clone(),
+            capabilities: agent.capabilities.clone().unwrap_or_default(),
+        };
+        own.into_iter().chain(others).map(offer).collect()
     }
 
     /// Hands a run over, or gives it back.
@@ -217,6 +233,7 @@ impl Post {
             account,
             session: conversation(&call, run, id).await?,
             work: newest_work(&call, flow.checkpoints, id).await?,
+            head: flow.head.clone(),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),
