@@ -191,6 +191,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "adapters",
             "aliases",
             "bench",
             "chance",
@@ -207,11 +208,13 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "problem",
+            "protocol",
             "receipts",
             "scripted",
             "server",
             "shape",
             "shim",
+            "surface",
             "surroundings",
             "tokens",
             "worker",
