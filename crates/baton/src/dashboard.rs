@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use maud::Markup;
+use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ use crate::problem::Problem;
 
 mod assets;
 mod board;
+mod channels;
 mod filter;
 mod frame;
 mod inbox;
@@ -50,12 +51,14 @@ impl Onlooker {
 
     /// What a screen shows now.
     pub async fn look(&self, screen: &Screen) -> Result<Sheet, Problem> {
-        match screen {
+        let mut sheet = match screen {
             Screen::Inbox(picked) => inbox::sheet(self, *picked).await,
             Screen::Board(wish) => board::sheet(self, wish).await,
             Screen::Runs(wish) => runs::sheet(self, wish).await,
             Screen::Task(task, run) => task::sheet(self, *task, *run).await,
-        }
+        }?;
+        sheet.chips = html! { (channels::broken(self).await) (sheet.chips) };
+        Ok(sheet)
     }
 
     /// A whole page.

@@ -5,15 +5,17 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use baton_domain::ids::Nonce;
 use baton_store::blobs::Blobs;
 use baton_store::order::Swept;
 use baton_store::{Aim, Clock, Committed, Error, Order, Store};
 use tracing::field::{Empty, display};
 
-use crate::chance::Chance;
+use crate::chance::{Chance, nonce};
 use crate::changes::Changes;
 use crate::clock::Stopwatch;
 use crate::health::Health;
+use crate::messenger::Messenger;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 use crate::tokens::{Keyring, Secrets};
@@ -61,6 +63,7 @@ pub struct Engine {
     metrics: Metrics,
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
+    messenger: OnceLock<Arc<dyn Messenger>>,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             stopwatch: parts.stopwatch,
             chance: parts.chance,
             blobs: OnceLock::new(),
+            messenger: OnceLock::new(),
         }
     }
 
@@ -95,6 +99,23 @@ impl Engine {
     #[must_use]
     pub fn blobs(&self) -> Option<Arc<dyn Blobs>> {
         self.blobs.get().cloned()
+    }
+
+    /// A number that nobody guesses.
+    #[must_use]
+    pub fn nonce(&self) -> Nonce {
+        nonce(self.chance.as_ref())
+    }
+
+    /// From now on channels are carried on by this one. Only a server has it.
+    pub fn keep_messenger(&self, messenger: Arc<dyn Messenger>) {
+        drop(self.messenger.set(messenger));
+    }
+
+    /// Who tells people.
+    #[must_use]
+    pub fn messenger(&self) -> Option<Arc<dyn Messenger>> {
+        self.messenger.get().cloned()
     }
 
     /// Carries out an order, whole or not at all.

@@ -2,6 +2,7 @@
 //! people ask for first.
 
 mod attempt;
+mod channel;
 mod contract;
 mod event;
 mod explain;
@@ -16,6 +17,7 @@ mod stats;
 mod task;
 
 pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
+pub use channel::ChannelView;
 pub use contract::{ContractLine, LineKind};
 pub use event::{ActorView, EventView};
 pub use explain::{CauseCode, CauseView};

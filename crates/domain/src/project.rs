@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::channel::ChannelEvent;
 use crate::ids::{ProjectId, StageName, TaskId};
 use crate::key::KeyEvent;
 use crate::lane::Claimant;
@@ -93,6 +94,9 @@ pub enum RecordEvent {
     /// Something happened to keys.
     #[serde(untagged)]
     Key(KeyEvent),
+    /// Something happened to channels.
+    #[serde(untagged)]
+    Channel(ChannelEvent),
 }
 
 /// What a record command is about, and must be shown.

@@ -3,6 +3,8 @@
 /// Which module of the program may use which. A new module gets a row here first.
 pub const MODULES: &[(&str, &[&str])] = &[
     ("chance", &[]),
+    ("telling", &[]),
+    ("messenger", &[]),
     ("checksum", &[]),
     ("files", &[]),
     ("clock", &[]),
@@ -17,7 +19,17 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("health", &[]),
     (
         "engine",
-        &["chance", "changes", "clock", "health", "metrics", "redaction", "tokens", "waiters"],
+        &[
+            "chance",
+            "changes",
+            "clock",
+            "health",
+            "messenger",
+            "metrics",
+            "redaction",
+            "tokens",
+            "waiters",
+        ],
     ),
     ("identity", &["chance", "engine", "tokens"]),
     ("clockwork", &["engine", "points"]),
@@ -31,7 +43,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("declaration", &[]),
     ("answered", &[]),
     ("contract", &["shape"]),
-    ("views", &["contract", "health", "shape"]),
+    ("views", &["contract", "health", "shape", "telling"]),
     (
         "call",
         &[
@@ -49,8 +61,19 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("operation", &["answered", "call", "declaration", "problem", "redaction", "shape"]),
     (
         "operations",
-        &["call", "engine", "identity", "operation", "problem", "receipts", "shape", "views"],
+        &[
+            "call",
+            "engine",
+            "identity",
+            "operation",
+            "problem",
+            "receipts",
+            "shape",
+            "telling",
+            "views",
+        ],
     ),
+    ("notices", &["engine", "messenger", "operations", "shape", "telling", "views"]),
     ("dashboard", &["call", "identity", "operations", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
@@ -104,6 +127,8 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "json",
             "log",
             "mcp",
+            "messenger",
+            "notices",
             "operation",
             "operations",
             "pieces",
