@@ -26,6 +26,7 @@ mod background;
 mod completions;
 mod contracts;
 mod doctor;
+mod founding;
 mod globals;
 mod open;
 mod receipts;
@@ -303,7 +304,10 @@ impl Session<'_> {
             fixed,
         };
         let arguments = arguments::arguments(entry, matches, &around, input);
-        let arguments = arguments.map_err(|failure| self.for_people(failure, entry))?;
+        let mut arguments = arguments.map_err(|failure| self.for_people(failure, entry))?;
+        if founding::is_open(&entry.about, &arguments) {
+            founding::fill(self, &mut arguments).await?;
+        }
         self.send(entry, arguments, columns).await
     }
 

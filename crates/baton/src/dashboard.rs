@@ -21,7 +21,6 @@ use crate::problem::Problem;
 mod assets;
 mod board;
 mod channels;
-mod filter;
 mod frame;
 mod inbox;
 mod paths;

@@ -14,7 +14,9 @@ use tracing::field::{Empty, display};
 use crate::chance::{Chance, nonce};
 use crate::changes::Changes;
 use crate::clock::Stopwatch;
+use crate::diffs::Diffs;
 use crate::health::Health;
+use crate::logs::Logs;
 use crate::messenger::Messenger;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
@@ -64,6 +66,8 @@ pub struct Engine {
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
     messenger: OnceLock<Arc<dyn Messenger>>,
+    logs: Logs,
+    diffs: OnceLock<Diffs>,
 }
 
 impl Engine {
@@ -85,6 +89,8 @@ impl Engine {
             chance: parts.chance,
             blobs: OnceLock::new(),
             messenger: OnceLock::new(),
+            logs: Logs::default(),
+            diffs: OnceLock::new(),
         }
     }
 
@@ -116,6 +122,24 @@ impl Engine {
     #[must_use]
     pub fn messenger(&self) -> Option<Arc<dyn Messenger>> {
         self.messenger.get().cloned()
+    }
+
+    /// From now on what runs changed is worked out by these.
+    pub fn keep_diffs(&self, diffs: Diffs) {
+        // A second one would look at the same.
+        drop(self.diffs.set(diffs));
+    }
+
+    /// What works out what runs changed, where somebody does.
+    #[must_use]
+    pub fn diffs(&self) -> Option<&Diffs> {
+        self.diffs.get()
+    }
+
+    /// What live agents say, for whoever follows them.
+    #[must_use]
+    pub fn logs(&self) -> &Logs {
+        &self.logs
     }
 
     /// Carries out an order, whole or not at all.

@@ -31,7 +31,7 @@ pub use channel::broken as broken_channels;
 pub use inbox::look as inbox_of;
 pub use pool::all as all_pools;
 pub use project::find as find_project;
-pub use run::{WORKERS_OWN, packet};
+pub use run::{WORKERS_OWN, newest_work, packet};
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -82,6 +82,8 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Cancel>(),
         Entry::of::<run::Retry>(),
         Entry::of::<run::Handoff>(),
+        Entry::of::<run::Logs>(),
+        Entry::of::<run::Diff>(),
         Entry::of::<run::Waive>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_domain::ids::{AttemptId, Label, PrincipalId, TenantId};
+use baton_domain::project::LOCAL_WORKER;
 use baton_domain::text::Text;
 use baton_store::Actor;
 use baton_store::order::Kind;
@@ -28,6 +29,7 @@ use post::Post;
 
 mod hand;
 mod hello;
+mod overhear;
 mod post;
 mod report;
 mod strays;
@@ -39,8 +41,6 @@ const HEARD_MAX: usize = 64;
 const SAID_MAX: usize = 512;
 /// Runs that wait to be written to it: they are long, so they wait to be claimed instead.
 const HANDED_MAX: usize = 2;
-/// The principal that a worker of the local socket is.
-const LOCAL_WORKER: &str = "local-worker";
 /// What a problem may say.
 const DETAIL_BYTES_MAX: usize = 1_024;
 
@@ -228,12 +228,18 @@ impl Post {
             }
         });
         let mut drained = false;
+        let mut asked = self.relay.engine().logs().listen();
         loop {
             tokio::select! {
                 biased;
                 () = self.displaced() => {
                     let detail = "this worker came again: the connection before has ended";
                     return Some(Problem::new("stopped", detail));
+                }
+                Ok(()) = asked.changed() => {
+                    if self.tell_listeners().is_err() {
+                        return Some(too_slow());
+                    }
                 }
                 text = heard.recv() => match self.take_in(&text?).await {
                     Ok(true) => {}
@@ -277,6 +283,7 @@ impl Post {
             }
             Up::Credit(credit) => self.add_credit(credit.n),
             Up::Heartbeat(heartbeat) => self.renew(heartbeat.attempts).await?,
+            Up::Log(log) => self.heard_log(*log),
             Up::Bye(bye) => {
                 let reason = bye.reason.as_ref().map_or("none", |reason| reason.as_str());
                 tracing::info!(worker = %self.place.machine, reason, "a worker goes");

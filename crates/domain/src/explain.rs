@@ -121,6 +121,8 @@ pub enum Hindrance {
     NoWorker,
     /// Nobody verifies what was submitted.
     NoVerifier,
+    /// The home of its project, which alone merges, does not ask for work.
+    HomeAbsent { home: PrincipalId },
     /// It has queued for longer than it should.
     Starving,
     /// Nothing stands in its way: it waits for its turn.
@@ -237,6 +239,7 @@ impl Hindrance {
             Self::PersonStage { .. } => "person_stage",
             Self::NoWorker => "no_worker",
             Self::NoVerifier => "no_verifier",
+            Self::HomeAbsent { .. } => "home_absent",
             Self::Starving => "starving",
             Self::Queued => "queued",
         }

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 6_160;
+pub const FLOW_BYTES_MAX: usize = 6_800;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.

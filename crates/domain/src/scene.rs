@@ -158,7 +158,8 @@ impl Command {
                 | Supervisor::TimedOut(_)
                 | Supervisor::Exceeded(_)
                 | Supervisor::Lost { .. }
-                | Supervisor::Release { .. } => needs.dependants = true,
+                | Supervisor::Release { .. }
+                | Supervisor::Merged(_) => needs.dependants = true,
                 Supervisor::Renew { .. }
                 | Supervisor::Heard { .. }
                 | Supervisor::Report(_)
@@ -175,7 +176,9 @@ impl Command {
                 needs.dependants = true;
                 needs.children = match &reaction.cause {
                     Cause::ChildSettled | Cause::ChildAdded => true,
-                    Cause::DependencySettled { .. } | Cause::Wake { .. } => false,
+                    Cause::DependencySettled { .. } | Cause::BudgetRaised | Cause::Wake { .. } => {
+                        false
+                    }
                 };
             }
         }

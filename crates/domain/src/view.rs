@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::SILENT_AFTER;
-use crate::run::{BlockKind, Cap, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
+use crate::project::WorkedBy;
+use crate::run::{BlockKind, Cap, Delay, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
 use crate::task::{Approval, Ending, Flow, Stage, Wait};
 use crate::time::Timestamp;
 
@@ -110,6 +111,7 @@ impl Flow {
         match &run.state {
             RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
                 _ if is_silent_ends(&block.why) => Badge::EndedWithoutResult,
+                BlockKind::Limit if run.worked_by == WorkedBy::Train => Badge::MergeFailed,
                 _ if block.sticky => Badge::NeedsYou,
                 BlockKind::Limit | BlockKind::NeedsInput => Badge::NeedsYou,
                 BlockKind::Capability | BlockKind::Transient | BlockKind::Dependency => {
@@ -117,6 +119,11 @@ impl Flow {
                 }
             },
             RunState::Idle(_) if !self.waits_for.is_empty() => Badge::Waiting,
+            RunState::Idle(Idle::Queued | Idle::Delayed { why: Delay::Target, .. })
+                if run.worked_by == WorkedBy::Train =>
+            {
+                Badge::InMergeQueue
+            }
             RunState::Idle(Idle::Queued) => Badge::Queued,
             RunState::Idle(Idle::Delayed { .. }) => Badge::Delayed,
             RunState::Idle(Idle::Submitted(_)) | RunState::Held(_) => Badge::Verifying,

@@ -231,7 +231,8 @@ impl Order {
                 | Supervisor::Lost { .. }
                 | Supervisor::Stopped { .. }
                 | Supervisor::Release { .. }
-                | Supervisor::Probed { .. } => true,
+                | Supervisor::Probed { .. }
+                | Supervisor::Merged(_) => true,
                 Supervisor::Report(_) | Supervisor::Snapshot(_) => false,
             },
             Command::Agent(_, says) => match says {

@@ -175,7 +175,7 @@ fn chooser(projects: &[ProjectView], here: &ProjectId, wish: &Wish) -> Markup {
 
 fn more(column: &Column, project: &ProjectView, wish: &Wish) -> Markup {
     let text = format!("stage:{} {}", column.name, wish.filter);
-    let filter = super::filter::Filter::read(&text);
+    let filter = crate::filter::Filter::read(&text);
     let wish = Wish { project: Some(project.id.clone()), filter, after: None };
     html! { a.more href={ "/runs" (wish.query()) } { "All of them" } }
 }

@@ -2,7 +2,7 @@
 
 use baton_domain::ids::{ProjectId, RunId, TaskId};
 
-use super::filter::Filter;
+use crate::filter::Filter;
 
 /// What somebody wants to see.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::ids::{
-    Account, AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
+    Account, AttemptId, Capability, Commit, DeploymentId, ProjectId, RunId, StageName, TenantId,
 };
 use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::project::WorkedBy;
@@ -91,6 +91,8 @@ frames! {
             session: Option<Conversation>,
             /// The work of the attempts before, if the server has it: what the attempt begins from.
             work: Option<Work>,
+            /// The commit of the task that passed its checks last: stages after that are about it, and about nothing newer.
+            head: Option<Commit>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
@@ -155,6 +157,14 @@ frames! {
         Checkpointed = "checkpointed" {
             /// Which attempt.
             attempt: AttemptId,
+        }
+
+        /// Somebody follows what the agent says: tell it now, as a `log`.
+        Listen = "listen" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines after this one.
+            after: u64,
         }
 
         /// No more runs are handed out here. Whatever runs goes on.

@@ -14,8 +14,9 @@ use baton_domain::text::Text;
 use super::{
     About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
     Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
-    Lost, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret,
-    Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
+    Listen, Log, LogLine, LogVoice, Lost, Offered, Packet, Permission, Phase, Probed, Question,
+    Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Trouble, Turn, Up,
+    Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -67,6 +68,11 @@ fn coming() -> Vec<Up> {
             capabilities: Some(BTreeSet::from([named("rust")])),
             slots: 4,
             accounts: Some(vec![named("provider/main")]),
+            agents: Some(vec![Offered {
+                name: named("claude"),
+                account: Some(named("provider/main")),
+                capabilities: Some(BTreeSet::from([named("rust")])),
+            }]),
             attempts: Some(vec![alive]),
         }
         .into(),
@@ -113,6 +119,7 @@ fn meeting() -> Vec<Up> {
             git,
             session: Some(conversation()),
             work: Some(work()),
+            log: Some(digest()),
         }
         .into(),
     ]
@@ -144,6 +151,10 @@ fn digest() -> baton_domain::ids::Digest {
     baton_domain::ids::Digest::new(&"e3".repeat(32)).expect("64 hex digits are a digest")
 }
 
+fn log_line() -> LogLine {
+    LogLine { number: 4, at: at(), voice: LogVoice::Said, text: "The tests pass.".to_owned() }
+}
+
 fn ending() -> Vec<Up> {
     let attempt = attempt();
     vec![
@@ -155,6 +166,7 @@ fn ending() -> Vec<Up> {
             .into(),
         Probed { attempt, seq: 12, met: true }.into(),
         Heartbeat { attempts: vec![attempt] }.into(),
+        Log { attempt, lines: vec![log_line()] }.into(),
         Bye { reason: Some(said("the machine goes down")) }.into(),
     ]
 }
@@ -191,6 +203,7 @@ pub fn downs() -> Vec<Down> {
         Cancel { attempt, why: Verdict::Cancelled }.into(),
         Stands { attempt, how: Standing::Waiting }.into(),
         Checkpointed { attempt }.into(),
+        Listen { attempt, after: 3 }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
             code: said("not_yet"),
@@ -222,6 +235,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         account: Some(named("provider/main")),
         session: Some(conversation()),
         work: Some(work()),
+        head: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

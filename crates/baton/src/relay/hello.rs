@@ -67,6 +67,7 @@ impl Relay {
             number,
             capabilities: hello.capabilities.unwrap_or_default(),
             accounts: hello.accounts.unwrap_or_default(),
+            agents: hello.agents.unwrap_or_default(),
             slots: hello.slots,
             credits: watch::Sender::new(0),
             gone,

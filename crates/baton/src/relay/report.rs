@@ -19,8 +19,8 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
-    Work,
+    About, Ack, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Phase, Side as _,
+    Trouble, Up, Work,
 };
 
 use super::hello::lost;
@@ -132,6 +132,7 @@ impl Post {
             | Up::Released(_)
             | Up::Probed(_)
             | Up::Heartbeat(_)
+            | Up::Log(_)
             | Up::Bye(_) => None,
         };
         if let (Some(id), Some(mine)) = (id, self.lock().get_mut(&attempt)) {
@@ -191,7 +192,7 @@ impl Post {
                 supervisor(Supervisor::Release { reason: frame.reason.clone(), until })
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
-            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
+            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Log(_) | Up::Bye(_) => Ok(None),
         }
     }
 
@@ -321,7 +322,8 @@ fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
     // Nobody kept the work of another attempt.
     let attempt = frame.attempt.number;
     let work = frame.work.clone().map(|work| (Work::KEPT_AS, Work { attempt, ..work }.line()));
-    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work) {
+    let log = frame.log.as_ref().map(|log| (LOG_KEPT_AS, log.as_str().to_owned()));
+    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work).chain(log) {
         if let (Ok(name), Ok(line)) = (name.parse(), Line::new("git", line))
             && git.len() < EVIDENCE_MAX
         {

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::chance::SystemChance;
+use crate::diffs::Diffs;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::messenger::Messenger;
@@ -167,6 +168,7 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
         folder,
         listen: listen.expect("it has a default"),
         database: around.database(),
+        programs: around.programs.clone(),
         blobs: path("blobs").or_else(|| around.blobs.clone()),
         blobs_max_gib: matches.get_one::<u64>("blobs-max").copied().expect("it has a default"),
         socket: path("socket").or_else(|| around.socket.clone()),
@@ -179,7 +181,6 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
             failure: rate("failure-rate"),
         },
         webhook_allow: matches.get_many("webhook-allow").into_iter().flatten().copied().collect(),
-        programs: around.programs.clone(),
         with_stdin: matches.get_flag("stop-with-stdin"),
         json: matches.get_flag("json"),
         fixtures: matches.get_flag("conformance-fixtures"),
@@ -218,6 +219,7 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     let hosts = Hosts::of(Some(address), &wish.hosts).at(url_of(wish, address));
     let server =
         Server::new(Arc::clone(&engine), Arc::clone(&identity), blobs, hosts, limits(wish));
+    engine.keep_diffs(Diffs::new(wish.programs.clone(), &wish.folder));
     let (stop, stopped) = watch::channel(false);
     let (turned, turns) = watch::channel(0);
     let time = tokio::spawn(clockwork::run(Arc::clone(&engine), stopped, turned));

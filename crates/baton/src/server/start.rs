@@ -31,6 +31,8 @@ pub struct Wish {
     pub folder: PathBuf,
     /// A database elsewhere; in the data folder if none is named.
     pub database: Option<Database>,
+    /// Where programs are looked for: git, which says what a run changed.
+    pub programs: Vec<PathBuf>,
     /// Where blobs are; in the data folder if nobody says.
     pub blobs: Option<PathBuf>,
     /// How many GiB of them each tenant may keep.
@@ -47,8 +49,6 @@ pub struct Wish {
     pub rates: Rates,
     /// Addresses inside that webhooks may go to.
     pub webhook_allow: Vec<Range>,
-    /// Where programs are looked for.
-    pub programs: Vec<PathBuf>,
     /// Whether to stop when standard input ends.
     pub with_stdin: bool,
     /// Names under which it is asked for besides those of this machine.

@@ -84,8 +84,8 @@ choices! {
     Caller {
         Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
     }
-    WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
-    PassedBy { Server = "server", Person = "person", }
+    WorkedBy { Agent = "agent", Baton = "baton", Train = "train", Person = "person", }
+    PassedBy { Server = "server", Agent = "agent", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
     RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
     Ended {
@@ -110,6 +110,7 @@ choices! {
     Cap {
         Continuations = "continuations", Losses = "losses", Tries = "tries", Stalls = "stalls",
         Turns = "turns", ToolCalls = "tool_calls", Tokens = "tokens", Budget = "budget",
+        Setbacks = "setbacks",
     }
     Deadline {
         ProcessStart = "process_start", PromptWrite = "prompt_write", FirstEvent = "first_event",

@@ -71,6 +71,8 @@ words! {
         NoWorker = "no_worker",
         /// Nobody verifies what was submitted.
         NoVerifier = "no_verifier",
+        /// The home of its project, which alone merges, is not there.
+        HomeAbsent = "home_absent",
         /// It has queued for longer than it should.
         Starving = "starving",
         /// Nothing stands in its way: it waits for its turn.
@@ -142,6 +144,7 @@ fn code(hindrance: &Hindrance) -> CauseCode {
         Hindrance::PersonStage { .. } => CauseCode::PersonStage,
         Hindrance::NoWorker => CauseCode::NoWorker,
         Hindrance::NoVerifier => CauseCode::NoVerifier,
+        Hindrance::HomeAbsent { .. } => CauseCode::HomeAbsent,
         Hindrance::Starving => CauseCode::Starving,
         Hindrance::Queued => CauseCode::Queued,
     }
@@ -175,6 +178,9 @@ fn sentence(hindrance: &Hindrance) -> String {
             Delay::Scheduled => "It starts at a time that somebody chose.".into(),
             Delay::Backoff => "It pauses after a failure.".into(),
             Delay::RateLimit => "It waits for a limit to reset.".into(),
+            Delay::Target => {
+                "Nobody may move the target branch now: its checkout has changes of its own.".into()
+            }
         },
         Hindrance::WaitingForInput { .. } => "Its agent asked something and waits.".into(),
         Hindrance::Held { attempt, holder, purpose, .. } => {
@@ -210,6 +216,9 @@ fn sentence(hindrance: &Hindrance) -> String {
         Hindrance::PersonStage { stage } => format!("People work the stage {stage}."),
         Hindrance::NoWorker => "Nobody waits for such work now.".into(),
         Hindrance::NoVerifier => "Nobody verifies what was submitted.".into(),
+        Hindrance::HomeAbsent { home } => {
+            format!("{home} is the home of its project and alone merges; it is not there.")
+        }
         Hindrance::Starving => "It has queued for longer than it should.".into(),
         Hindrance::Queued => "Nothing stands in its way: it waits for its turn.".into(),
     }
@@ -269,6 +278,7 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::PersonStage { .. }
         | Hindrance::NoWorker
         | Hindrance::NoVerifier
+        | Hindrance::HomeAbsent { .. }
         | Hindrance::Starving
         | Hindrance::Queued => None,
     }
@@ -320,6 +330,7 @@ fn resume(pool: &PoolName) -> String {
         PoolName::Tree(task) => format!("baton scheduler resume --task {task}"),
         PoolName::Holder(_)
         | PoolName::Key(..)
+        | PoolName::Role(_)
         | PoolName::Account(_)
         | PoolName::Budget(_)
         | PoolName::ProjectBudget(_)

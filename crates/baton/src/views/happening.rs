@@ -24,6 +24,10 @@ words! {
         Approved = "approved",
         /// It stands in another column.
         Moved = "moved",
+        /// What Baton or the train did in a stage failed: somebody puts it right in the one before.
+        SetBack = "set_back",
+        /// It landed on the target branch.
+        Merged = "merged",
         /// It ended.
         Ended = "ended",
         /// It was put away.
@@ -203,6 +207,8 @@ fn of_task(event: &Event) -> EventKind {
         Event::Published => EventKind::Published,
         Event::Approved => EventKind::Approved,
         Event::Moved { .. } => EventKind::Moved,
+        Event::SetBack { .. } => EventKind::SetBack,
+        Event::Merged { .. } => EventKind::Merged,
         Event::Ended { .. } => EventKind::Ended,
         Event::Archived => EventKind::Archived,
         Event::HoldSet { .. } => EventKind::HoldSet,

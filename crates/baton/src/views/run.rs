@@ -40,6 +40,8 @@ words! {
         Tokens = "policy.tokens_max",
         /// What the tree of the task may spend.
         Budget = "pool.limit",
+        /// How often in a row it may be sent back from a stage that Baton works.
+        Setbacks = "policy.setbacks_max",
     }
 }
 
@@ -334,5 +336,6 @@ fn knob(cap: Cap) -> Knob {
         Cap::ToolCalls => Knob::ToolCalls,
         Cap::Tokens => Knob::Tokens,
         Cap::Budget => Knob::Budget,
+        Cap::Setbacks => Knob::Setbacks,
     }
 }

@@ -95,6 +95,7 @@ impl Holder {
             mode,
             capabilities: gifted.then(gpu).into_iter().collect(),
             account: None,
+            agents: vec![],
             project: None,
             stage: None,
             priority_min: Priority::Low,
@@ -282,7 +283,7 @@ impl Holder {
             return hand.supervisor.supervisor(Supervisor::Exited);
         }
         let passes = diligent || world.chance.chance(0.4);
-        hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()) })
+        hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()), commit: None })
     }
 
     fn bury(

@@ -7,6 +7,7 @@ mod handoff;
 mod house;
 mod killed;
 mod limits;
+mod looked_at;
 mod machines;
 mod points;
 #[path = "../support/processes.rs"]

@@ -15,6 +15,7 @@ use crate::time::Timestamp;
 use super::birth::check_start;
 use super::edit::edit;
 use super::ending::{self, Sentence, conclude};
+use super::wake::wake;
 use super::{attempt_id, graph, present};
 
 type Decided = Result<Decision, Refusal>;
@@ -43,7 +44,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Answer(text) => answer(flow, text),
         Person::Unblock(reason) => unblock(flow, reason),
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
-        Person::Retry(reason) => retry(flow, reason),
+        Person::Retry(reason) => retry(scene, flow, reason),
         Person::Waive(receipts) => waive(scene, flow, receipts),
         Person::Release(reason) => {
             force(scene, flow, Outcome::Released { until: None }, reason, now)
@@ -91,7 +92,7 @@ fn shift(
         }
         None => {}
     }
-    let run = to.and_then(|stage| ending::open(flow, stage));
+    let run = to.and_then(|stage| ending::open(scene.project, flow, stage));
     let due_at = start_at.filter(|due_at| *due_at > now);
     let run = run.map(|run| Opened { due_at, ..run });
     // Whoever skips a stage skips its proof, too.
@@ -232,7 +233,7 @@ fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Times
             let finish = Finish::Failed { code: code.clone() };
             let failed = Event::RunFinished { finish, reason: Some(reason.clone()), result: None };
             let mut decision = Decision::of(vec![failed]);
-            ending::wake(flow, false, &mut decision);
+            wake(flow, false, &mut decision);
             Ok(decision)
         }
         RunState::Held(_) => {
@@ -267,7 +268,7 @@ fn waive(scene: &Scene<'_>, flow: &Flow, receipts: &[Receipt]) -> Decided {
         };
         return Err(Refusal::Incomplete { missing: open.iter().map(missing).collect() });
     }
-    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true };
+    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true, commit: None };
     let (finish, result) = (Finish::Completed, Some(RunResult::Verified));
     let finished = Event::RunFinished { finish, reason: None, result };
     let mut decision = Decision::of(vec![verified, finished]);
@@ -313,7 +314,7 @@ fn overrules(outcome: &Outcome, verdict: &Outcome) -> Result<bool, Refusal> {
     }
 }
 
-fn retry(flow: &Flow, reason: &Reason) -> Decided {
+fn retry(scene: &Scene<'_>, flow: &Flow, reason: &Reason) -> Decided {
     if let Some(run) = &flow.run {
         return match &run.state {
             RunState::Idle(Idle::Delayed { .. }) => {
@@ -340,6 +341,7 @@ fn retry(flow: &Flow, reason: &Reason) -> Decided {
         previous: Some(last.number),
         depth: last.depth + 1,
         due_at: None,
+        worked_by: scene.project.worked_by(stage),
     };
     happened(Event::RunOpened { run, reason: Some(reason.clone()) })
 }

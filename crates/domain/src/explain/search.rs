@@ -6,7 +6,7 @@ use crate::deadline::Deadline;
 use crate::ids::{AttemptId, Capability};
 use crate::lane::{Claimant, Lane, Sort};
 use crate::limits::LINEAGE_MAX;
-use crate::pool::{PoolName, Take};
+use crate::pool::{PoolName, Take, bar};
 use crate::project::WorkedBy;
 use crate::run::{Block, Cap, Delay, Finish, Finished, Held, Idle, Phase, Run, RunState, Why};
 use crate::task::{Approval, Flow, Hold, Kind, Stage, Wait};
@@ -238,10 +238,11 @@ fn of_staff(outlook: &Outlook<'_>, lane: &Lane, found: &mut Found, now: Timestam
     let fits = |it: &&Claimant| lane.admits(it) && lane.is_open_to(it, project);
     let fitting: Vec<&Claimant> = staff.iter().filter(fits).collect();
     if !fitting.is_empty() {
-        let bars = |it: &&Claimant| it.own_bar(outlook.pools, now, || None).is_some();
+        let bars =
+            |it: &&Claimant| lane.own_asks(it).any(|ask| bar(outlook.pools, &ask, now).is_some());
         if fitting.iter().all(bars) {
             // Two of them may share an account.
-            let own = fitting.iter().flat_map(|it| it.takes()).map(|take| take.pool);
+            let own = fitting.iter().flat_map(|it| lane.own_asks(it)).map(|take| take.pool);
             let own: BTreeSet<PoolName> = own.collect();
             of_pools(outlook, own.into_iter().map(|pool| Take { pool, amount: 1 }), found, now);
         }
@@ -255,6 +256,14 @@ fn of_staff(outlook: &Outlook<'_>, lane: &Lane, found: &mut Found, now: Timestam
         );
     }
     let worked_by = project.stage(&lane.stage).map(|spec| spec.worked_by).unwrap_or_default();
+    if worked_by == WorkedBy::Baton {
+        let since = Some(outlook.flow.ready_at());
+        return found.cure(Hindrance::NoVerifier, since, Remedy::StartVerifier);
+    }
+    if worked_by == WorkedBy::Train {
+        let home = project.home();
+        return found.cure(Hindrance::HomeAbsent { home }, None, Remedy::StartVerifier);
+    }
     if worked_by == WorkedBy::Person {
         let hindrance = Hindrance::PersonStage { stage: lane.stage.clone() };
         return found.cure(hindrance, None, Remedy::Take);

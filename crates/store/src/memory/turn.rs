@@ -15,7 +15,7 @@ use super::State;
 use super::tenant::{Answered, Kept, Tenant};
 use crate::order::{Actor, Aim, Committed, Order, Swept};
 use crate::read::{About, Happened};
-use crate::ruling::{Judge, Ruling};
+use crate::ruling::{Judge, Ruling, unparked};
 use crate::{Error, Freed};
 
 /// One order, carried out under the lock.
@@ -180,7 +180,11 @@ impl Turn<'_> {
         let about = About::Records(own.records_version);
         let position = own.record(&order.actor, now, about, Happened::ToRecord(events));
         let eased = eased(&before, &own.pools, now);
+        let eased_pool = command.meant(project).pool.filter(|_| eased);
+        let flows = || own.tasks.values().map(|kept| &*kept.flow);
+        let owed = eased_pool.map(|pool| unparked(pool, flows())).unwrap_or_default();
         self.state.committed_at = Some(now);
+        self.state.owed.extend(owed.into_iter().map(|owed| (order.tenant.clone(), owed)));
         self.freed.extend(eased.then(|| Freed::Pools(order.tenant.clone())));
         Ok(Done { position: Some(position), ..Done::default() })
     }

@@ -108,6 +108,8 @@ macro_rules! conformance {
                     a_changed_limit_never_leaks_a_slot
                     a_pause_stops_who_claims_what_was_just_made_or_moved
                     what_stops_one_task_alone_stops_whoever_takes_the_next
+                    more_money_lets_go_on_what_the_budget_had_parked
+                    agents_of_one_name_share_a_limit
                     money_that_was_spent_stays_spent
                     money_that_nobody_has_stops_its_spender_and_every_claim
                     money_of_a_project_and_of_a_day_is_reserved_and_stays_spent
@@ -292,6 +294,8 @@ mod two_servers {
             a_limit_set_later_counts_what_is_taken_already
             a_changed_limit_never_leaks_a_slot
             a_pause_stops_who_claims_what_was_just_made_or_moved
+            more_money_lets_go_on_what_the_budget_had_parked
+            agents_of_one_name_share_a_limit
             pools_are_conserved_whatever_happens;
         leases:
             an_expired_lease_frees_the_run

@@ -41,6 +41,7 @@ pub async fn a_project_reads_as_it_was_written(world: &World) {
         root: Some(text("/srv/app")),
         archive_after: Some(Millis::hours(24)),
         promote: true,
+        landing: Landing::default(),
         ..pipeline("app", &["coding", "qa", "merge"])
     };
     assert_eq!(world.change(written.clone()).await, Ok(Some(2)));

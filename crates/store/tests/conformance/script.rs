@@ -266,6 +266,7 @@ impl Script {
             losses_max: small(few(1, 4)),
             tries_max: u16::from(small(few(4, 8))),
             stalls_max: small(few(1, 4)),
+            setbacks_max: 3,
             turns_max: u32::from(small(few(1, 200))),
             tool_calls_max: u32::from(small(few(1, 200))),
             tokens_max: few(1, 1_000_000),
@@ -321,6 +322,7 @@ impl Script {
             mode: if supervised { Mode::Supervised } else { Mode::Solo },
             capabilities: if capable { [capability("gpu")].into() } else { [].into() },
             account: self.chance.chance(0.3).then(|| account("acme")),
+            agents: vec![],
             stage: self.chance.chance(0.1).then(|| self.stage()),
             wants,
             ..solo(self.chance.pick::<&str>(&NAMES))

@@ -13,7 +13,7 @@ use baton_domain::ids::{
 use baton_domain::key::KeyId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
 use baton_domain::task::Priority;
 use baton_domain::text::Text;
@@ -198,6 +198,7 @@ pub(crate) fn project() -> Project {
         pipeline: vec![coding],
         archive_after: None,
         promote: false,
+        landing: Landing::default(),
     }
 }
 
@@ -216,6 +217,7 @@ pub(crate) fn wish(holder: &str, wait: Option<Millis>) -> Wish {
         mode: Mode::Solo,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

@@ -47,7 +47,7 @@ fn parked() -> Vec<Hindrance> {
         Why::Dependency { on: ON },
     ];
     let limits = caps.into_iter().map(|cap| Why::Limit { cap });
-    let delays = [Delay::Scheduled, Delay::Backoff, Delay::RateLimit];
+    let delays = [Delay::Scheduled, Delay::Backoff, Delay::RateLimit, Delay::Target];
     let delays = delays.into_iter().map(|why| Hindrance::Delayed { until: LATER, why });
     let blocks = blocks.into_iter().chain(limits).map(|block| Hindrance::Blocked { block });
     blocks.chain(delays).chain([Hindrance::Recurring]).collect()
@@ -81,6 +81,7 @@ fn pools() -> Vec<PoolName> {
         PoolName::Tree(ON),
         PoolName::Holder(name("ada")),
         PoolName::Key(name("shop"), name("db")),
+        PoolName::Role(name("coder")),
         PoolName::Account(name("max")),
         PoolName::Budget(ON),
         PoolName::ProjectBudget(name("shop")),
