@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use maud::Markup;
+use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -23,6 +23,7 @@ mod activity;
 mod assets;
 mod board;
 mod card;
+mod channels;
 mod forms;
 mod frame;
 mod inbox;
@@ -67,6 +68,7 @@ impl Onlooker {
         };
         sheet.inbox = stats.inbox;
         sheet.health = frame::health(&health, &stats);
+        sheet.chips = html! { (channels::broken(self).await) (sheet.chips) };
         Ok(sheet)
     }
 

@@ -3,6 +3,8 @@
 /// Which module of the program may use which. A new module gets a row here first.
 pub const MODULES: &[(&str, &[&str])] = &[
     ("chance", &[]),
+    ("telling", &[]),
+    ("messenger", &[]),
     ("checksum", &[]),
     ("files", &[]),
     ("filter", &[]),
@@ -27,6 +29,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "diffs",
             "health",
             "logs",
+            "messenger",
             "metrics",
             "redaction",
             "tokens",
@@ -45,7 +48,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("declaration", &[]),
     ("answered", &[]),
     ("contract", &["shape"]),
-    ("views", &["contract", "health", "shape"]),
+    ("views", &["contract", "health", "shape", "telling"]),
     (
         "call",
         &[
@@ -73,10 +76,12 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "protocol",
             "receipts",
             "shape",
+            "telling",
             "views",
             "worktree",
         ],
     ),
+    ("notices", &["engine", "messenger", "operations", "shape", "telling", "views"]),
     ("dashboard", &["call", "filter", "identity", "operations", "problem", "shape", "views"]),
     ("aliases", &["operation", "operations"]),
     ("surface", &["aliases", "mcp", "operation", "operations", "problem", "shape"]),
@@ -131,6 +136,8 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "json",
             "log",
             "mcp",
+            "messenger",
+            "notices",
             "operation",
             "operations",
             "pieces",
