@@ -9,20 +9,25 @@ use std::sync::Arc;
 
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use maud::Markup;
+use maud::{Markup, html};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::call::{Call, Envelope};
 use crate::identity::{Caller, Identity};
 use crate::operations;
 use crate::problem::Problem;
+use crate::views::StatsView;
 
+mod activity;
 mod assets;
 mod board;
-mod filter;
+mod card;
+mod channels;
+mod forms;
 mod frame;
 mod inbox;
+mod panels;
 mod paths;
 mod runs;
 mod sheet;
@@ -50,12 +55,21 @@ impl Onlooker {
 
     /// What a screen shows now.
     pub async fn look(&self, screen: &Screen) -> Result<Sheet, Problem> {
-        match screen {
-            Screen::Inbox(picked) => inbox::sheet(self, *picked).await,
-            Screen::Board(wish) => board::sheet(self, wish).await,
-            Screen::Runs(wish) => runs::sheet(self, wish).await,
-            Screen::Task(task, run) => task::sheet(self, *task, *run).await,
-        }
+        let (stats, health) = tokio::join!(
+            self.ask::<StatsView>(("stats", "show"), json!({})),
+            self.ask::<frame::Health>(("health", "show"), json!({})),
+        );
+        let (stats, health) = (stats?, health?);
+        let mut sheet = match screen {
+            Screen::Inbox(picked) => inbox::sheet(self, *picked, &stats).await?,
+            Screen::Board(wish) => board::sheet(self, wish).await?,
+            Screen::Runs(wish) => runs::sheet(self, wish, &stats).await?,
+            Screen::Task(task, run, tab) => task::sheet(self, (*task, *run), *tab).await?,
+        };
+        sheet.inbox = stats.inbox;
+        sheet.health = frame::health(&health, &stats);
+        sheet.chips = html! { (channels::broken(self).await) (sheet.chips) };
+        Ok(sheet)
     }
 
     /// A whole page.

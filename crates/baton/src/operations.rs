@@ -10,6 +10,7 @@ use crate::operation::Entry;
 mod attempt;
 mod backlog;
 mod bulk;
+mod channel;
 mod checkpoint;
 mod event;
 mod heard;
@@ -26,9 +27,11 @@ mod stats;
 mod task;
 mod tenant;
 
+pub use channel::broken as broken_channels;
+pub use inbox::look as inbox_of;
 pub use pool::all as all_pools;
 pub use project::find as find_project;
-pub use run::{WORKERS_OWN, packet};
+pub use run::{WORKERS_OWN, newest_work, packet};
 
 /// The table, in the order in which people read it: by noun, then as work goes.
 static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -79,6 +82,8 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Cancel>(),
         Entry::of::<run::Retry>(),
         Entry::of::<run::Handoff>(),
+        Entry::of::<run::Logs>(),
+        Entry::of::<run::Diff>(),
         Entry::of::<run::Waive>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
@@ -90,6 +95,10 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<receipt::Show>(),
         Entry::of::<receipt::Keys>(),
         Entry::of::<inbox::List>(),
+        Entry::of::<channel::Add>(),
+        Entry::of::<channel::List>(),
+        Entry::of::<channel::Test>(),
+        Entry::of::<channel::Remove>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
         Entry::of::<pool::Set>(),

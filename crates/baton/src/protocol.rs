@@ -19,20 +19,20 @@ mod work;
 pub use codec::{Unreadable, about, read, read_cleaned, write};
 pub use document::document;
 pub use down::{
-    Ack, Answer, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands,
-    Ticket, Trouble, Welcome,
+    Ack, Answer, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Renewed, Resume, Stands, Ticket, Trouble, Welcome, Listen,
 };
 pub use examples::{downs, ups};
 pub use frame::Side;
 pub use parts::{
-    About, Alive, Arrived, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing,
-    Turn, Verdict,
+    About, Alive, Arrived, Caps, Conversation, Deadlines, Packet, Phase, Renewal, Secret, Standing, Turn, Verdict, Offered,
 };
 pub use up::{
-    Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Merged,
+    Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Merged, Log,
     Permission, Probed, Question, Released, Stopped, Up, Usage,
 };
-pub use work::{BASE_BUNDLES_MAX, BUNDLES_MAX, Work};
+pub use work::{BASE_BUNDLES_MAX, BUNDLES_MAX, LOG_KEPT_AS, Work};
+
+pub use crate::views::{LOG_LINES_MAX, LogLine, LogVoice};
 
 /// Which protocol this is. It changes only if an old peer could do harm.
 pub const VERSION: u32 = 1;
@@ -45,6 +45,8 @@ pub const FRAME_BYTES_MAX: usize = 64 << 10;
 pub const SLOTS_MAX: usize = 256;
 /// Accounts that one worker may offer.
 pub const ACCOUNTS_MAX: usize = 16;
+/// Agents that one worker may offer.
+pub const AGENTS_MAX: usize = 16;
 /// Variables that a dispatch may set.
 pub const VARIABLES_MAX: usize = 32;
 /// Bytes of the text of a hand-off: every quoted line has a mark of its own.

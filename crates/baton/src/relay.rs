@@ -30,6 +30,7 @@ use post::Post;
 
 mod hand;
 mod hello;
+mod overhear;
 mod post;
 mod report;
 mod strays;
@@ -228,12 +229,18 @@ impl Post {
             }
         });
         let mut drained = false;
+        let mut asked = self.relay.engine().logs().listen();
         loop {
             tokio::select! {
                 biased;
                 () = self.displaced() => {
                     let detail = "this worker came again: the connection before has ended";
                     return Some(Problem::new("stopped", detail));
+                }
+                Ok(()) = asked.changed() => {
+                    if self.tell_listeners().is_err() {
+                        return Some(too_slow());
+                    }
                 }
                 text = heard.recv() => match self.take_in(&text?).await {
                     Ok(true) => {}
@@ -281,6 +288,7 @@ impl Post {
                 self.add_credit(credit.merges.unwrap_or(0), Purpose::Merge);
             }
             Up::Heartbeat(heartbeat) => self.renew(heartbeat.attempts).await?,
+            Up::Log(log) => self.heard_log(*log),
             Up::Bye(bye) => {
                 let reason = bye.reason.as_ref().map_or("none", |reason| reason.as_str());
                 tracing::info!(worker = %self.place.machine, reason, "a worker goes");

@@ -2,12 +2,15 @@
 //! people ask for first.
 
 mod attempt;
+mod channel;
 mod contract;
+mod diff;
 mod event;
 mod explain;
 mod handoff;
 mod happening;
 mod inbox;
+mod log;
 mod policy;
 mod pool;
 mod project;
@@ -16,12 +19,15 @@ mod stats;
 mod task;
 
 pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
+pub use channel::ChannelView;
 pub use contract::{ContractLine, LineKind};
+pub use diff::{DIFF_FILES_MAX, DiffView, FileChange, PATCH_BYTES_MAX};
 pub use event::{ActorView, EventView};
 pub use explain::{CauseCode, CauseView};
 pub use handoff::{HandoffItem, HandoffSection, HandoffView, Room, stripped};
 pub use happening::{EventKind, Happening};
 pub use inbox::{InboxItem, Lookup};
+pub use log::{LOG_LINES_MAX, LogLine, LogView, LogVoice};
 pub use policy::PolicyView;
 pub use pool::{MoneyView, PauseView, PoolView};
 pub use project::{ProjectView, StageView};

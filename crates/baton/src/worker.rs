@@ -44,6 +44,7 @@ pub mod course;
 mod ground;
 mod lift;
 pub mod link;
+mod log;
 pub mod outbox;
 mod parcel;
 pub mod prepare;
@@ -93,6 +94,7 @@ pub async fn run(
         machine: adopt::machine(&folder, wish.premises.chance.as_ref())?,
         process: adopt::process(wish.premises.chance.as_ref()),
         capabilities: wish.premises.settings.capabilities(),
+        agents: wish.premises.settings.offered(),
         slots,
         accounts: wish.premises.settings.accounts(),
         deployment: adopt::deployment(&folder)?,

@@ -19,6 +19,7 @@ pub(crate) mod beneath;
 mod branch;
 mod bundle;
 mod checkout;
+mod compare;
 mod create;
 mod depot;
 mod files;
@@ -42,6 +43,7 @@ mod stats;
 
 pub use branch::{Moved, task_branch};
 pub use checkout::take_away;
+pub use compare::{Changed, Compared, Look, Room, compare};
 pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;

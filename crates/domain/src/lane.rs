@@ -11,7 +11,7 @@ use crate::ids::{
 use crate::pool::{PoolName, Pools, Take, bar};
 use crate::project::Project;
 use crate::refusal::Refusal;
-use crate::run::{BlockKind, Idle, Mode, RunState, Why};
+use crate::run::{BlockKind, Cap, Delay, Idle, Mode, RunState, Why};
 use crate::task::{Flow, Priority};
 use crate::time::{Millis, Timestamp};
 
@@ -57,6 +57,9 @@ pub struct Claimant {
     /// The account whose rate limit it will use.
     #[serde(default)]
     pub account: Option<Account>,
+    /// The agents that it would run where a task names none, the preferred one first.
+    #[serde(default)]
+    pub agents: Vec<Offer>,
     #[serde(default)]
     pub project: Option<ProjectId>,
     #[serde(default)]
@@ -67,6 +70,18 @@ pub struct Claimant {
     #[serde(default)]
     pub wants: Wants,
 }
+
+/// An agent that a claimer can run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its name, which is its role.
+    pub role: Capability,
+    /// What it is able to do.
+    pub capabilities: BTreeSet<Capability>,
+}
+
+/// What stands before the name of an agent in a capability: a task that needs `agent:claude` names it.
+pub const AGENT_PREFIX: &str = "agent:";
 
 /// What a claimer is after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +148,30 @@ impl Flow {
         budgets(&self.ancestors, &self.project).chain([PoolName::Budget(self.id)])
     }
 
+    /// Whether its run waits for money and for nothing else: parked at a budget, or put off until the next
+    /// day. What came back too often is for a person alone, and what waits for exactly the beginning of a day
+    /// waits for the money of that day; an account that resets then is shut until then, whoever asks.
+    #[must_use]
+    pub fn waits_for_money(&self) -> bool {
+        let Some(run) = &self.run else { return false };
+        match &run.state {
+            RunState::Idle(Idle::Blocked(block)) => {
+                block.why == (Why::Limit { cap: Cap::Budget }) && !block.sticky
+            }
+            RunState::Idle(Idle::Delayed { due_at, why: Delay::RateLimit }) => {
+                due_at.begins_a_day()
+            }
+            RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_))
+            | RunState::Held(_) => false,
+        }
+    }
+
+    /// Whether more money in this budget may let it go on.
+    #[must_use]
+    pub fn is_parked_by(&self, budget: &PoolName) -> bool {
+        self.waits_for_money() && self.budgets().any(|own| own == *budget)
+    }
+
     /// Since when it may be claimed: blocked work queues by the time of its block.
     #[must_use]
     pub fn ready_at(&self) -> Timestamp {
@@ -175,7 +214,19 @@ impl Lane {
     /// The pools that a claim from this lane takes from, and how much.
     #[must_use]
     pub fn takes(&self, claimant: &Claimant) -> Vec<Take> {
-        self.shared_takes().into_iter().chain(claimant.takes()).collect()
+        self.shared_takes().into_iter().chain(self.own_asks(claimant)).collect()
+    }
+
+    /// The role in which a claimer would work: the agent that the task names, or the first of its own that is
+    /// able to. Whoever checks or probes is no agent.
+    fn role_of(&self, claimant: &Claimant) -> Option<Capability> {
+        match self.sort {
+            Sort::Ready | Sort::Blocked { .. } => {}
+            Sort::Probe | Sort::Submitted => return None,
+        }
+        let named = self.capabilities.iter().find_map(Capability::names_agent);
+        let able = |offer: &&Offer| self.capabilities.is_subset(&offer.capabilities);
+        named.or_else(|| claimant.agents.iter().find(able).map(|offer| offer.role.clone()))
     }
 
     /// What everybody takes who claims from this lane.
@@ -206,7 +257,13 @@ impl Lane {
     /// Everything that must admit a claim from this lane, and how much of it: what must only be open
     /// is asked for nothing, and whoever reserves no money may still not spend what is spent already.
     pub fn asks(&self, claimant: &Claimant) -> impl Iterator<Item = Take> {
-        self.shared_asks().chain(claimant.takes())
+        self.shared_asks().chain(self.own_asks(claimant))
+    }
+
+    /// What must admit this claimer, whoever else may be let in: its role, and its own limits.
+    pub(crate) fn own_asks(&self, claimant: &Claimant) -> impl Iterator<Item = Take> {
+        let role = self.role_of(claimant).map(PoolName::Role);
+        role.map(|pool| Take { pool, amount: 1 }).into_iter().chain(claimant.takes())
     }
 
     /// What must admit everybody.
@@ -235,6 +292,14 @@ fn budgets<'a>(
         PoolName::ProjectDayBudget(project.clone()),
         PoolName::DayBudget,
     ])
+}
+
+impl Capability {
+    /// The agent that it names, if it names one.
+    #[must_use]
+    pub fn names_agent(&self) -> Option<Capability> {
+        self.as_str().strip_prefix(AGENT_PREFIX).and_then(|name| Self::new(name).ok())
+    }
 }
 
 impl Claimant {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Account, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
+use crate::ids::{Account, Capability, ConcurrencyKey, PrincipalId, ProjectId, StageName, TaskId};
 use crate::refusal::Refusal;
 use crate::text::Reason;
 use crate::time::Timestamp;
@@ -29,6 +29,9 @@ pub enum PoolName {
     Holder(PrincipalId),
     /// Tasks that share a key.
     Key(ProjectId, ConcurrencyKey),
+    /// Agents of one name, whoever runs them: the one that a task or its stage names, or the one that a worker
+    /// runs where none is named.
+    Role(Capability),
     /// A rate-limited account.
     Account(Account),
     /// Money for a task and everything below it.
@@ -209,6 +212,7 @@ impl PoolName {
             | Self::Stage(..)
             | Self::Tree(_)
             | Self::Key(..)
+            | Self::Role(_)
             | Self::Budget(_)
             | Self::ProjectBudget(_)
             | Self::ProjectDayBudget(_)
@@ -230,6 +234,7 @@ impl PoolName {
             | Self::Tree(_)
             | Self::Holder(_)
             | Self::Key(..)
+            | Self::Role(_)
             | Self::Account(_) => false,
         }
     }
@@ -245,6 +250,7 @@ impl PoolName {
             | Self::Tree(_)
             | Self::Holder(_)
             | Self::Key(..)
+            | Self::Role(_)
             | Self::Account(_)
             | Self::Budget(_)
             | Self::ProjectBudget(_) => false,
@@ -259,6 +265,7 @@ impl PoolName {
             Self::Stage(..)
             | Self::Holder(_)
             | Self::Key(..)
+            | Self::Role(_)
             | Self::Account(_)
             | Self::Budget(_)
             | Self::ProjectBudget(_)
@@ -277,6 +284,7 @@ impl fmt::Display for PoolName {
             Self::Tree(task) => write!(f, "tree {task}"),
             Self::Holder(holder) => write!(f, "holder {holder}"),
             Self::Key(project, key) => write!(f, "key {project} {key}"),
+            Self::Role(role) => write!(f, "role {role}"),
             Self::Account(account) => write!(f, "account {account}"),
             Self::Budget(task) => write!(f, "budget {task}"),
             Self::ProjectBudget(project) => write!(f, "budget project {project}"),
@@ -299,6 +307,7 @@ impl FromStr for PoolName {
             ["tree", task] => Self::Tree(task.parse()?),
             ["holder", holder] => Self::Holder(holder.parse()?),
             ["key", project, key] => Self::Key(project.parse()?, key.parse()?),
+            ["role", role] => Self::Role(role.parse()?),
             ["account", account] => Self::Account(account.parse()?),
             ["budget", "day"] => Self::DayBudget,
             ["budget", "day", project] => Self::ProjectDayBudget(project.parse()?),
@@ -306,8 +315,8 @@ impl FromStr for PoolName {
             ["budget", task] => Self::Budget(task.parse()?),
             _ => {
                 let rule = "must be `scheduler`, `project P`, `stage P S`, `tree T-1`, `holder H`, \
-                            `key P K`, `account A`, `budget T-1`, `budget project P`, \
-                            `budget day P` or `budget day`";
+                            `key P K`, `role R`, `account A`, `budget T-1`, \
+                            `budget project P`, `budget day P` or `budget day`";
                 return Err(Refusal::Invalid { field: "pool".into(), rule: rule.into() });
             }
         };

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::channel::ChannelEvent;
 use crate::ids::{PrincipalId, ProjectId, StageName, TaskId};
 use crate::key::KeyEvent;
 use crate::lane::{Claimant, Wants};
@@ -126,6 +127,9 @@ pub enum RecordEvent {
     /// Something happened to keys.
     #[serde(untagged)]
     Key(KeyEvent),
+    /// Something happened to channels.
+    #[serde(untagged)]
+    Channel(ChannelEvent),
 }
 
 /// What a record command is about, and must be shown.
@@ -149,6 +153,7 @@ impl RecordCommand {
                 let (project, task) = match pool {
                     PoolName::Scheduler
                     | PoolName::Holder(_)
+                    | PoolName::Role(_)
                     | PoolName::Account(_)
                     | PoolName::DayBudget => (None, None),
                     PoolName::Project(id)
@@ -269,9 +274,11 @@ fn is_of_something(scene: &RecordScene, pool: &PoolName, set: bool) -> Result<()
     }
     let project = || scene.project.as_ref().ok_or(Refusal::NotFound);
     match pool {
-        PoolName::Scheduler | PoolName::Holder(_) | PoolName::Account(_) | PoolName::DayBudget => {
-            Ok(())
-        }
+        PoolName::Scheduler
+        | PoolName::Holder(_)
+        | PoolName::Role(_)
+        | PoolName::Account(_)
+        | PoolName::DayBudget => Ok(()),
         PoolName::Project(_)
         | PoolName::Key(..)
         | PoolName::ProjectBudget(_)

@@ -22,6 +22,8 @@ pub enum Cause {
     ChildSettled,
     /// A child was added after all others had ended.
     ChildAdded,
+    /// A budget that had parked this very task has more money; `from` and `to` are the same.
+    BudgetRaised,
     /// A task that this one's agent made is finished or stuck.
     Wake {
         /// Whether it ended; otherwise it needs somebody.

@@ -176,7 +176,9 @@ impl Command {
                 needs.dependants = true;
                 needs.children = match &reaction.cause {
                     Cause::ChildSettled | Cause::ChildAdded => true,
-                    Cause::DependencySettled { .. } | Cause::Wake { .. } => false,
+                    Cause::DependencySettled { .. } | Cause::BudgetRaised | Cause::Wake { .. } => {
+                        false
+                    }
                 };
             }
         }

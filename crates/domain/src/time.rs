@@ -68,6 +68,12 @@ impl Timestamp {
         Self(self.day().saturating_add(1).saturating_mul(DAY))
     }
 
+    /// Whether a day begins with it.
+    #[must_use]
+    pub fn begins_a_day(self) -> bool {
+        self.0.rem_euclid(DAY) == 0
+    }
+
     /// How long after `earlier` this is; nothing if it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {

@@ -7,9 +7,9 @@ use baton_domain::event::Event;
 use baton_domain::history::{Past, past};
 use baton_domain::ids::TaskId;
 use baton_domain::limits::COMMANDS_MAX;
-use baton_domain::pool::{PoolMove, Pools};
+use baton_domain::pool::{PoolMove, PoolName, Pools};
 use baton_domain::project::Project;
-use baton_domain::reaction::Reaction;
+use baton_domain::reaction::{Cause, Reaction};
 use baton_domain::scene::{Around, Decision, Lease, LeaseChange, Needs, Scene};
 use baton_domain::task::{Flow, Task};
 use baton_domain::time::Timestamp;
@@ -62,6 +62,15 @@ impl Ruling {
     pub fn is_nothing(&self) -> bool {
         self.events.is_empty() && !self.lease_changed
     }
+}
+
+/// What is owed to the tasks that a budget had parked, if that has more money now: the oldest task first.
+pub fn unparked<'a>(pool: &PoolName, flows: impl IntoIterator<Item = &'a Flow>) -> Vec<Reaction> {
+    let parked = flows.into_iter().filter(|flow| flow.is_parked_by(pool));
+    let owed = |flow: &Flow| Reaction { to: flow.id, from: flow.id, cause: Cause::BudgetRaised };
+    let mut owed: Vec<_> = parked.map(owed).collect();
+    owed.sort();
+    owed
 }
 
 /// What the commands of an order need to see, taken together.

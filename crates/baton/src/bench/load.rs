@@ -255,6 +255,7 @@ fn wish(caller: u64, wait: Option<Millis>) -> Wish {
             mode: Mode::Solo,
             capabilities: BTreeSet::new(),
             account: None,
+            agents: vec![],
             project: None,
             stage: None,
             priority_min: Priority::Low,

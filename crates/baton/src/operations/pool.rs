@@ -34,7 +34,7 @@ record! {
 
     /// A limit.
     pub struct Set {
-        /// What it limits: `stage P S`, `holder H`, `key P K`, `account A`, `budget T-1`, `budget project P`, `budget day P` or `budget day`.
+        /// What it limits: `stage P S`, `holder H`, `key P K`, `role R`, `account A`, `budget T-1`, `budget project P`, `budget day P` or `budget day`.
         pool: PoolRef,
         /// How much may be taken at once, of budgets in millionths; without it the limit is lifted.
         limit: Option<u64>,

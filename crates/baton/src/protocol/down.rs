@@ -43,6 +43,8 @@ record! {
         target: Option<Line>,
         /// What the commit says that brings it.
         subject: Line,
+        /// Where the branch is pushed to once it has moved: the name of a remote.
+        push: Option<Line>,
     }
 }
 
@@ -169,6 +171,14 @@ frames! {
         Checkpointed = "checkpointed" {
             /// Which attempt.
             attempt: AttemptId,
+        }
+
+        /// Somebody follows what the agent says: tell it now, as a `log`.
+        Listen = "listen" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines after this one.
+            after: u64,
         }
 
         /// No more runs are handed out here. Whatever runs goes on.

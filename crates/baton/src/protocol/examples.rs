@@ -13,11 +13,7 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation,
-    Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle,
-    Limit, Lost, Merged, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed,
-    Resume, Secret, Standing, Stands, Stopped, Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict,
-    Welcome, Work,
+    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Merged, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work, Listen, Log, LogLine, LogVoice, Offered,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -69,6 +65,11 @@ fn coming() -> Vec<Up> {
             capabilities: Some(BTreeSet::from([named("rust")])),
             slots: 4,
             accounts: Some(vec![named("provider/main")]),
+            agents: Some(vec![Offered {
+                name: named("claude"),
+                account: Some(named("provider/main")),
+                capabilities: Some(BTreeSet::from([named("rust")])),
+            }]),
             attempts: Some(vec![alive]),
         }
         .into(),
@@ -115,6 +116,7 @@ fn meeting() -> Vec<Up> {
             git,
             session: Some(conversation()),
             work: Some(work()),
+            log: Some(digest()),
         }
         .into(),
     ]
@@ -146,6 +148,10 @@ fn digest() -> baton_domain::ids::Digest {
     baton_domain::ids::Digest::new(&"e3".repeat(32)).expect("64 hex digits are a digest")
 }
 
+fn log_line() -> LogLine {
+    LogLine { number: 4, at: at(), voice: LogVoice::Said, text: "The tests pass.".to_owned() }
+}
+
 fn ending() -> Vec<Up> {
     let attempt = attempt();
     vec![
@@ -167,6 +173,7 @@ fn ending() -> Vec<Up> {
         }
         .into(),
         Heartbeat { attempts: vec![attempt] }.into(),
+        Log { attempt, lines: vec![log_line()] }.into(),
         Bye { reason: Some(said("the machine goes down")) }.into(),
     ]
 }
@@ -203,6 +210,7 @@ pub fn downs() -> Vec<Down> {
         Cancel { attempt, why: Verdict::Cancelled }.into(),
         Stands { attempt, how: Standing::Waiting }.into(),
         Checkpointed { attempt }.into(),
+        Listen { attempt, after: 3 }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
             code: said("not_yet"),
@@ -238,6 +246,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         landing: Some(Ticket {
             target: Some(said("main")),
             subject: said("feat: Let readers follow (T-128)"),
+            push: Some(said("origin")),
         }),
         token: token('7'),
         agent_token: token('9'),

@@ -1,9 +1,11 @@
 //! What frames are made of.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use baton_domain::deadline::{Allows, Deadline, allowed};
-use baton_domain::ids::AttemptId;
+use baton_domain::ids::{Account, AttemptId, Capability};
+use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::policy::Policy;
 use baton_domain::text::{CLAIM_TOKEN_PREFIX, Text};
 use baton_domain::time::Millis;
@@ -106,6 +108,17 @@ record! {
         last_seq: u64,
         /// The question that its agent waits on, if it waits on one.
         question: Option<Text<64>>,
+    }
+
+    /// An agent that a worker can run.
+    pub struct Offered {
+        /// Its name, which tasks use with `agent:` before it.
+        name: Capability,
+        /// The account whose rate limits it uses.
+        account: Option<Account>,
+        /// What it is able to do.
+        #[at_most(CAPABILITIES_MAX)]
+        capabilities: Option<BTreeSet<Capability>>,
     }
 
     /// How long each phase may take, in milliseconds.

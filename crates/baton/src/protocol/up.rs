@@ -12,10 +12,11 @@ use baton_domain::run::{Cap, Death};
 use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
-use super::parts::{Alive, Arrived, Conversation, Phase};
+use super::parts::{Alive, Arrived, Conversation, Offered, Phase};
 use super::work::Work;
-use super::{ACCOUNTS_MAX, SLOTS_MAX};
+use super::{ACCOUNTS_MAX, AGENTS_MAX, SLOTS_MAX};
 use crate::shape::When;
+use crate::views::{LOG_LINES_MAX, LogLine};
 
 frames! {
     /// What a worker says.
@@ -41,6 +42,9 @@ frames! {
             /// Accounts whose rate limits its agents use, the preferred one first.
             #[at_most(ACCOUNTS_MAX)]
             accounts: Option<Vec<Account>>,
+            /// Its agents, the one first that it runs where a task names none. Their names are roles, which have limits.
+            #[at_most(AGENTS_MAX)]
+            agents: Option<Vec<Offered>>,
             /// Attempts that it has, running or over, of which something is not settled.
             #[at_most(SLOTS_MAX)]
             attempts: Option<Vec<Alive>>,
@@ -158,6 +162,8 @@ frames! {
             session: Option<Conversation>,
             /// What holds the work, once the server has all of it as blobs.
             work: Option<Work>,
+            /// What its agent said lately, as a blob that the server has.
+            log: Option<Digest>,
         }
 
         /// The agent's process ended by itself. Its tree may still have to be stopped.
@@ -243,6 +249,15 @@ frames! {
             attempts: Vec<AttemptId>,
         }
 
+        /// What an agent said, since the line that was asked for: the answer to `listen`. It is not kept.
+        Log = "log" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines, the oldest first; none if there are no newer ones.
+            #[at_most(LOG_LINES_MAX)]
+            lines: Vec<LogLine>,
+        }
+
         /// The worker goes. Its leases live on until they end.
         Bye = "bye" {
             /// Why.
@@ -269,7 +284,9 @@ impl Up {
             Self::Released(frame) => (frame.attempt, frame.seq),
             Self::Probed(frame) => (frame.attempt, frame.seq),
             Self::Merged(frame) => (frame.attempt, frame.seq),
-            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Bye(_) => return None,
+            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
+                return None;
+            }
         })
     }
 
@@ -290,7 +307,8 @@ impl Up {
             Self::Released(frame) => frame.seq = number,
             Self::Probed(frame) => frame.seq = number,
             Self::Merged(frame) => frame.seq = number,
-            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Bye(_) => {}
+            Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
+            }
         }
         self
     }
@@ -315,6 +333,7 @@ impl Up {
             | Self::Question(_)
             | Self::Checkpoint(_)
             | Self::Heartbeat(_)
+            | Self::Log(_)
             | Self::Bye(_) => false,
         }
     }

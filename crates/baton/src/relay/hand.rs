@@ -4,25 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
-use baton_domain::history::{CheckpointRecord, Past};
-use baton_domain::ids::{Account, Label, RunId, TaskId};
-use baton_domain::lane::{Claimant, Wants};
+use baton_domain::ids::{Account, Label, RunId};
+use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::pool::PoolName;
 use baton_domain::project::Project;
 use baton_domain::run::{Mode, Purpose, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
-use baton_store::{Error, PastId, TaskRow};
+use baton_store::{Error, TaskRow};
 use tokio::time::sleep;
 
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operations::{all_pools, find_project, packet};
+use crate::operations::{all_pools, find_project, newest_work, packet};
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    Caps, Conversation, Deadlines, Dispatch, Down, Packet, Secret, Ticket, Turn, Work, write,
+    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Ticket, Turn, write,
 };
 use crate::train::subject;
 use crate::views::HandoffView;
@@ -33,8 +32,6 @@ use super::post::{Mine, Post, ToldSoFar};
 const WAIT: Duration = Duration::from_secs(60);
 /// The same while all of them are shut.
 const WAIT_SHUT: Duration = Duration::from_secs(2);
-/// Runs of a task that are looked at for its last work: a pass through a few stages, over and over.
-const RUNS_BACK_MAX: usize = 32;
 /// How long to wait after a claim that the store could not carry out, or a run that could not be handed over.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 
@@ -134,6 +131,7 @@ impl Post {
                 mode: Mode::Supervised,
                 capabilities: self.capabilities.clone(),
                 account: account.cloned(),
+                agents: self.offers(account),
                 project: None,
                 stage: None,
                 priority_min: Priority::lowest(),
@@ -143,6 +141,19 @@ impl Post {
             lease: None,
             request: None,
         }
+    }
+
+    /// The agents that the worker would run under this account: those that use it come first.
+    fn offers(&self, account: Option<&Account>) -> Vec<Offer> {
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .agents
+            .iter()
+            .partition(|agent| account.is_some() && agent.account.as_ref() == account);
+        let offer = |agent: &Offered| Offer {
+            role: agent.name.clone(),
+            capabilities: agent.capabilities.clone().unwrap_or_default(),
+        };
+        own.into_iter().chain(others).map(offer).collect()
     }
 
     /// Hands a run over, or gives it back.
@@ -233,7 +244,7 @@ impl Post {
             caps: Some(Caps::of(&flow.policy)),
             account,
             session: conversation(&call, run, id).await?,
-            work: work(&call, flow.checkpoints, id).await?,
+            work: newest_work(&call, flow.checkpoints, id).await?,
             head: flow.head.clone(),
             landing: ticket(&project, &row, held.purpose),
             token: Secret::new(supervisor.reveal()),
@@ -249,7 +260,8 @@ impl Post {
 fn ticket(project: &Project, row: &TaskRow, purpose: Purpose) -> Option<Ticket> {
     let subject = subject(row.flow.kind, row.brief.title.as_str(), row.flow.id);
     let subject = Line::new("subject", subject).ok().filter(|_| purpose == Purpose::Merge)?;
-    Some(Ticket { target: project.landing.target.clone(), subject })
+    let (target, push) = (project.landing.target.clone(), project.landing.push.clone());
+    Some(Ticket { target, subject, push })
 }
 
 /// The conversation of the attempt before, as its worker kept it last.
@@ -264,43 +276,6 @@ async fn conversation(call: &Call, run: &Run, id: RunId) -> Result<Option<Conver
         one.note.git.get(name)
     });
     Ok(kept.and_then(|line| Conversation::read(line.as_str())))
-}
-
-/// The newest work on the task that the server has, of this run or of one before it.
-async fn work(call: &Call, checkpoints: u32, id: RunId) -> Result<Option<Work>, Problem> {
-    if checkpoints == 0 {
-        return Ok(None);
-    }
-    for number in (1..=id.number).rev().take(RUNS_BACK_MAX) {
-        let run = call.run(RunId { number, ..id }).await?;
-        // What came late may be older than what came before it.
-        let newest = run.checkpoints.iter().filter_map(work_of).max_by_key(Work::age);
-        if newest.is_some() {
-            return Ok(newest);
-        }
-        if run.checkpoints_dropped > 0 {
-            let shown = run.checkpoints.first().map_or(checkpoints + 1, |first| first.number);
-            return long_ago(call, id.task, shown).await;
-        }
-    }
-    Ok(None)
-}
-
-/// The same among all checkpoints before this one: an agent may leave many, and change nothing.
-async fn long_ago(call: &Call, task: TaskId, before: u32) -> Result<Option<Work>, Problem> {
-    for number in (1..before).rev() {
-        if let Past::Checkpoint(one) = call.past(task, PastId::Checkpoint(number)).await?
-            && let Some(work) = work_of(&one)
-        {
-            return Ok(Some(work));
-        }
-    }
-    Ok(None)
-}
-
-fn work_of(one: &CheckpointRecord) -> Option<Work> {
-    let kept = one.note.git.iter().find(|(name, _)| name.as_str() == Work::KEPT_AS);
-    kept.and_then(|(_, line)| Work::read(line.as_str()))
 }
 
 /// The same within the bounds of a message: the text says everything that the sections say.

@@ -68,6 +68,7 @@ impl Relay {
             number,
             capabilities: hello.capabilities.unwrap_or_default(),
             accounts: hello.accounts.unwrap_or_default(),
+            agents: hello.agents.unwrap_or_default(),
             slots: hello.slots,
             credits: Credits::default(),
             gone,

@@ -12,7 +12,7 @@ use baton_store::{Actor, Aim, Committed, Error, Order};
 use tokio::sync::watch;
 
 use crate::identity::Caller;
-use crate::protocol::{Down, SLOTS_MAX, Standing, Verdict};
+use crate::protocol::{Down, Offered, SLOTS_MAX, Standing, Verdict};
 use crate::tokens::Pass;
 
 use super::{Mouth, Place, Relay};
@@ -33,6 +33,7 @@ pub(super) struct Post {
     pub(super) number: u64,
     pub(super) capabilities: std::collections::BTreeSet<Capability>,
     pub(super) accounts: Vec<Account>,
+    pub(super) agents: Vec<Offered>,
     pub(super) slots: u16,
     pub(super) credits: Credits,
     pub(super) gone: watch::Receiver<bool>,

@@ -19,8 +19,7 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Arrived, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Merged, Phase,
-    Side as _, Trouble, Up, Work,
+    About, Ack, Arrived, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Merged, Phase, Side as _, Trouble, Up, Work, LOG_KEPT_AS,
 };
 use crate::shape::choices::Word as _;
 
@@ -134,6 +133,7 @@ impl Post {
             | Up::Probed(_)
             | Up::Merged(_)
             | Up::Heartbeat(_)
+            | Up::Log(_)
             | Up::Bye(_) => None,
         };
         if let (Some(id), Some(mine)) = (id, self.lock().get_mut(&attempt)) {
@@ -194,7 +194,7 @@ impl Post {
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
             Up::Merged(frame) => supervisor(Supervisor::Merged(Box::new(merged(frame)?))),
-            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
+            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Log(_) | Up::Bye(_) => Ok(None),
         }
     }
 
@@ -346,7 +346,8 @@ fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
     // Nobody kept the work of another attempt.
     let attempt = frame.attempt.number;
     let work = frame.work.clone().map(|work| (Work::KEPT_AS, Work { attempt, ..work }.line()));
-    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work) {
+    let log = frame.log.as_ref().map(|log| (LOG_KEPT_AS, log.as_str().to_owned()));
+    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work).chain(log) {
         if let (Ok(name), Ok(line)) = (name.parse(), Line::new("git", line))
             && git.len() < EVIDENCE_MAX
         {

@@ -30,6 +30,7 @@ fn claimant(name: &str, stage: Option<&str>) -> Claimant {
         mode: Mode::Solo,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: stage.map(|stage| StageName::new(stage).expect("a plain word is a name")),
         priority_min: Priority::Low,

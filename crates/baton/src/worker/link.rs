@@ -18,7 +18,9 @@ use tokio::time::{sleep, timeout};
 use crate::chance::Chance;
 use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
 use crate::points::{self, Point};
-use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Up, VERSION, Welcome};
+use crate::protocol::{
+    Bye, Credit, Down, Heartbeat, Hello, Log, LogLine, Offered, Up, VERSION, Welcome,
+};
 use crate::websocket::{Refused, WebSocket};
 
 use super::course::Told;
@@ -61,6 +63,8 @@ pub struct Settings {
     pub slots: u16,
     /// Accounts that its agents use.
     pub accounts: Vec<Account>,
+    /// Its agents, the usual one first.
+    pub agents: Vec<Offered>,
     /// The installation that its attempts belong to, if that is known.
     pub deployment: Option<DeploymentId>,
 }
@@ -158,12 +162,17 @@ impl Link {
         self.aside.try_send(Heartbeat { attempts }.into()).is_ok()
     }
 
+    /// What an agent said, for whoever follows it now.
+    pub fn overheard(&self, attempt: AttemptId, lines: Vec<LogLine>) {
+        self.say(Log { attempt, lines });
+    }
+
     /// The worker goes.
     pub fn bye(&self) {
         self.say(Bye { reason: None });
     }
 
-    /// What concerns no attempt is worth nothing later: without a server it is dropped.
+    /// What is not kept is worth nothing later: without a server it is dropped.
     fn say(&self, frame: impl Into<Up>) {
         drop(self.aside.try_send(frame.into()));
     }
@@ -278,7 +287,7 @@ impl Keeper {
     }
 
     fn hello(&self) -> Hello {
-        let Settings { machine, process, capabilities, slots, accounts, .. } =
+        let Settings { machine, process, capabilities, slots, accounts, agents, .. } =
             self.settings.clone();
         let deployment = self.shared.deployment.lock();
         Hello {
@@ -290,6 +299,7 @@ impl Keeper {
             capabilities: Some(capabilities),
             slots,
             accounts: Some(accounts),
+            agents: Some(agents),
             attempts: Some(self.shared.lock().alive()),
         }
     }

@@ -35,6 +35,9 @@ const PACKET_BYTES_MAX: usize = 120 << 10;
 /// Where programs are looked for if the worker was not told.
 const PATH_USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// What is part of the name of a variable that holds a secret.
+const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+
 /// What every agent is told before its hand-off.
 const RULES: &str = "\
 You are an agent under Baton. You hold one run of one task; Baton keeps what becomes of it. Whoever goes on \
@@ -301,6 +304,19 @@ impl Premises {
         };
         let token = card.dispatch.agent_token.reveal().to_owned();
         [(name.to_owned(), place), ("BATON_CLAIM_TOKEN".to_owned(), token)].into()
+    }
+
+    /// What an agent is given that nobody may read in its log.
+    #[must_use]
+    pub fn secrets_of(&self, card: &Card) -> Vec<String> {
+        let is_secret = |name: &str| SECRET_WORDS.iter().any(|word| name.contains(word));
+        let passed =
+            self.settings.env.iter().filter_map(|name| self.found.variables.get_key_value(name));
+        let own = self.settings.agents.get(&card.agent).into_iter().flat_map(|agent| &agent.env);
+        let named = passed.chain(own).filter(|(name, _)| is_secret(name));
+        let tokens = [&card.dispatch.token, &card.dispatch.agent_token];
+        let tokens = tokens.into_iter().map(|token| token.reveal().to_owned());
+        named.map(|(_, value)| value.clone()).chain(tokens).collect()
     }
 
     /// The whole environment: nothing is inherited that is not on the list.

@@ -7,10 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use baton_domain::ids::{Account, Capability, ProjectId};
+use baton_domain::lane::AGENT_PREFIX;
 use serde::Deserialize;
 
 use crate::adapters::{Consent, PROGRAMS, Program};
-use crate::protocol::SLOTS_MAX;
+use crate::protocol::{AGENTS_MAX, Offered, SLOTS_MAX};
 use crate::shape::Span;
 use crate::shim::Want;
 
@@ -37,8 +38,6 @@ const SNAPSHOT_EVERY_USUAL: Duration = Duration::from_secs(60);
 const SNAPSHOT_EVERY_MIN: Duration = Duration::from_secs(5);
 /// The longest: what is older than this is lost with a disk.
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Agents of one worker; each is a capability, and a worker has room for so many.
-const AGENTS_MAX: usize = 16;
 /// Projects of one worker that are elsewhere on its machine.
 const PROJECTS_MAX: usize = 256;
 /// Variables, files, words of one agent.
@@ -46,8 +45,6 @@ const ITEMS_MAX: usize = 64;
 /// What is passed on of the worker's own variables if nobody says.
 const ENV_USUAL: [&str; 8] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-/// What stands before the name of an agent in a capability.
-pub const AGENT_PREFIX: &str = "agent:";
 /// Variables that tell an agent who it is: nobody else sets them.
 const OWN_PREFIX: &str = "BATON_";
 
@@ -202,6 +199,19 @@ impl Settings {
             }
         }
         accounts
+    }
+
+    /// Its agents as the server is told of them, the usual one first.
+    #[must_use]
+    pub fn offered(&self) -> Vec<Offered> {
+        let usual = self.usual().map(|(name, _)| name);
+        let mut agents: Vec<_> = self.agents.iter().collect();
+        agents.sort_by_key(|(name, _)| usual != Some(name.as_str()));
+        let offered = |(name, agent): (&String, &Agent)| {
+            let (account, capabilities) = (agent.account.clone(), Some(agent.capabilities.clone()));
+            Some(Offered { name: Capability::new(name).ok()?, account, capabilities })
+        };
+        agents.into_iter().filter_map(offered).collect()
     }
 
     /// The agent for a task that needs these: the one that it names, or one of the account that it was

@@ -212,6 +212,7 @@ async fn verify(scene: &Scene) {
         mode: Mode::Supervised,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

@@ -48,6 +48,7 @@ fn hello(machine: &str, attempts: Vec<Alive>) -> Hello {
         capabilities: Some(BTreeSet::new()),
         slots: 4,
         accounts: Some(vec!["provider/main".parse().expect("a name")]),
+        agents: None,
         attempts: Some(attempts),
     }
 }

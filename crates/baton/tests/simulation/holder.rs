@@ -95,6 +95,7 @@ impl Holder {
             mode,
             capabilities: gifted.then(gpu).into_iter().collect(),
             account: None,
+            agents: vec![],
             project: None,
             stage: None,
             priority_min: Priority::Low,

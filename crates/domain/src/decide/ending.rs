@@ -73,8 +73,39 @@ pub(super) fn end(
     death: Option<Death>,
     now: Timestamp,
 ) -> Decision {
-    let (counts, then) = consequence(grip, &sentence.outcome, now);
-    finish_attempt(scene, grip, sentence, death, (counts, then))
+    let consequence = if was_for_want_of_money(grip, &sentence.outcome)
+        && matches!(grip.held.phase, Phase::Stopping { .. })
+        && has_money(scene, grip.flow, now)
+    {
+        // More came while death was awaited, and nobody would tell the run again.
+        within_tries(grip, Counts::Try, Then::Queued, now)
+    } else {
+        consequence(grip, &sentence.outcome, now)
+    };
+    finish_attempt(scene, grip, sentence, death, consequence)
+}
+
+/// Whether the run waits for money after such an ending, and more of it would let it go on.
+fn was_for_want_of_money(grip: &Grip<'_>, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Blocked { block, .. } => {
+            block.why == (Why::Limit { cap: Cap::Budget }) && !with_recurrence(grip, block).sticky
+        }
+        Outcome::Released { until } => until.is_some_and(Timestamp::begins_a_day),
+        Outcome::Completed { .. }
+        | Outcome::Failed { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::Cancelled
+        | Outcome::EndedWithoutResult => false,
+    }
+}
+
+/// Whether every budget of a task has what an attempt at it would reserve, or else anything at all.
+pub(super) fn has_money(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> bool {
+    let amount = flow.policy.budget_micros.max(1);
+    let has = |name: &PoolName| scene.pools.get(name).is_none_or(|pool| pool.admits(amount, now));
+    flow.budgets().all(|name| has(&name))
 }
 
 /// Ends an attempt with a consequence that the caller has worked out.

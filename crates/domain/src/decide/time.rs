@@ -36,7 +36,7 @@ pub(super) fn decide(
 ) -> Result<Decision, Refusal> {
     Ok(match says {
         Time::Pass => pass(scene, flow, now),
-        Time::React(reaction) => react(scene, flow, reaction),
+        Time::React(reaction) => react(scene, flow, reaction, now),
     })
 }
 
@@ -157,13 +157,18 @@ fn untold(deadline: Deadline, grip: &Grip<'_>, now: Timestamp) -> Option<Reason>
     Some(Reason::new("reason", why).expect("a plain sentence is a reason"))
 }
 
-fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction) -> Decision {
+fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction, now: Timestamp) -> Decision {
     if flow.ending().is_some() {
         return Decision::default();
     }
     match &reaction.cause {
         Cause::DependencySettled { met } => settle(scene, flow, reaction.from, *met),
         Cause::ChildSettled | Cause::ChildAdded => roll_up(scene, flow),
+        // What was raised may be too little still, or spent by somebody else meanwhile.
+        Cause::BudgetRaised if flow.waits_for_money() && ending::has_money(scene, flow, now) => {
+            Decision::of(vec![Event::Requeued { why: Requeue::CapRaised, reason: None }])
+        }
+        Cause::BudgetRaised => Decision::default(),
         // Whoever did it there and holds the run here knows already.
         Cause::Wake { by: Some(by), .. } if is_held_by(flow, by) => Decision::default(),
         Cause::Wake { ended, .. } => {

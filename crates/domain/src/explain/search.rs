@@ -6,7 +6,7 @@ use crate::deadline::Deadline;
 use crate::ids::{AttemptId, Capability};
 use crate::lane::{Claimant, Lane, Sort};
 use crate::limits::LINEAGE_MAX;
-use crate::pool::{PoolName, Take};
+use crate::pool::{PoolName, Take, bar};
 use crate::project::WorkedBy;
 use crate::run::{Block, Cap, Delay, Finish, Finished, Held, Idle, Phase, Run, RunState, Why};
 use crate::task::{Approval, Flow, Hold, Kind, Stage, Wait};
@@ -146,7 +146,8 @@ fn of_attempt(outlook: &Outlook<'_>, held: &Held, found: &mut Found, now: Timest
         Phase::Leased | Phase::Working if held.is_silent(now) => {
             found.cure(Hindrance::Silent, Some(held.active_at), Remedy::Release);
         }
-        Phase::Leased | Phase::Working | Phase::Verifying { .. } => {}
+        Phase::Verifying { .. } => found.add(Hindrance::Verifying, None),
+        Phase::Leased | Phase::Working => {}
     }
     let attempt = AttemptId { task: outlook.flow.id, number: held.attempt };
     let (holder, purpose) = (held.holder.clone(), held.purpose);
@@ -182,9 +183,7 @@ fn of_run(outlook: &Outlook<'_>, run: &Run, found: &mut Found, now: Timestamp) {
 fn of_block(outlook: &Outlook<'_>, block: &Block, found: &mut Found, now: Timestamp) {
     let next = match &block.why {
         Why::NeedsInput => Remedy::Answer,
-        Why::Capability { needs } => {
-            Remedy::StartWorker { capabilities: BTreeSet::from([needs.clone()]) }
-        }
+        Why::Capability { needs } => Remedy::PickUp { needs: needs.clone() },
         Why::Dependency { on } => Remedy::Show { task: *on },
         Why::Transient { .. } | Why::Limit { cap: Cap::Budget } => Remedy::Unblock,
         Why::Limit { cap } => Remedy::RaiseCap { cap: *cap },
@@ -238,10 +237,11 @@ fn of_staff(outlook: &Outlook<'_>, lane: &Lane, found: &mut Found, now: Timestam
     let fits = |it: &&Claimant| lane.admits(it) && lane.is_open_to(it, project);
     let fitting: Vec<&Claimant> = staff.iter().filter(fits).collect();
     if !fitting.is_empty() {
-        let bars = |it: &&Claimant| it.own_bar(outlook.pools, now, || None).is_some();
+        let bars =
+            |it: &&Claimant| lane.own_asks(it).any(|ask| bar(outlook.pools, &ask, now).is_some());
         if fitting.iter().all(bars) {
             // Two of them may share an account.
-            let own = fitting.iter().flat_map(|it| it.takes()).map(|take| take.pool);
+            let own = fitting.iter().flat_map(|it| lane.own_asks(it)).map(|take| take.pool);
             let own: BTreeSet<PoolName> = own.collect();
             of_pools(outlook, own.into_iter().map(|pool| Take { pool, amount: 1 }), found, now);
         }

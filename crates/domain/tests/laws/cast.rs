@@ -109,6 +109,7 @@ pub fn solo() -> Claimant {
         mode: Mode::Solo,
         capabilities: BTreeSet::new(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

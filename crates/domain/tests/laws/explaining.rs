@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use baton_domain::command::{NewTask, Person, Supervisor};
 use baton_domain::explain::{Exhausted, Explained, Hindrance, Outlook, Remedy, exhausted, explain};
 use baton_domain::ids::{Account, ConcurrencyKey, TaskId};
-use baton_domain::lane::{Claimant, Wants};
+use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::limits::SILENT_AFTER;
 use baton_domain::policy::Policy;
 use baton_domain::pool::{Pool, PoolName, Shut};
@@ -137,13 +137,12 @@ fn an_epic_waits_for_its_children_or_for_a_person() {
 #[test]
 fn a_parked_run_says_what_would_unpark_it() {
     let needs = capability("gpu");
-    let capabilities = BTreeSet::from([needs.clone()]);
     let mut world = world();
     let on = world.made(story());
     let until = world.now + Millis::hours(1);
     for (why, next) in [
         (Why::NeedsInput, Remedy::Answer),
-        (Why::Capability { needs }, Remedy::StartWorker { capabilities }),
+        (Why::Capability { needs: needs.clone() }, Remedy::PickUp { needs }),
         (Why::Transient { until }, Remedy::Unblock),
         (Why::Dependency { on }, Remedy::Show { task: on }),
     ] {
@@ -266,6 +265,13 @@ fn every_pool_that_keeps_a_run_waiting_is_named() {
     };
     assert_eq!(told(std::slice::from_ref(&by_account)), ["pool_full"]);
     assert_eq!(told(&[by_account, solo()]), ["queued"], "somebody else has room");
+    let role = capability("claude");
+    full(&mut world, PoolName::Role(role.clone()));
+    let agents = vec![Offer { role, capabilities: BTreeSet::new() }];
+    let by_role = Claimant { agents, ..solo() };
+    let told = ask(&world, id, std::slice::from_ref(&by_role));
+    let pool = PoolName::Role(capability("claude"));
+    assert_eq!(told[0].next, Some(Remedy::RaiseLimit { pool }));
 }
 
 #[test]

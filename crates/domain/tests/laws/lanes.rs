@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_domain::command::{Command, NewTask, Patch, Person};
 use baton_domain::ids::{Account, ConcurrencyKey, TaskId};
-use baton_domain::lane::{Claimant, Lane, Sort, Wants};
+use baton_domain::lane::{Claimant, Lane, Offer, Sort, Wants};
 use baton_domain::pool::{Pool, PoolName, Shut};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{BlockKind, Mode, Why};
@@ -110,6 +110,37 @@ fn a_full_or_shut_pool_is_passed_over() {
     assert_eq!(world.pools[&pool].used, 0, "what was taken is given back");
     world.pools.get_mut(&pool).expect("it was set").limit = None;
     assert_eq!(world.next_for(&solo()), Some(second));
+}
+
+#[test]
+fn agents_of_one_name_share_a_limit_whoever_runs_them() {
+    let mut world = world();
+    let pool = PoolName::Role(capability("claude"));
+    world.pools.insert(pool.clone(), Pool { limit: Some(1), ..Pool::default() });
+    let named = BTreeSet::from([capability("agent:claude")]);
+    let first = world.made(NewTask { capabilities: named.clone(), ..started() });
+    let (second, third) = (world.made(started()), world.made(started()));
+    let offer = |name: &str, can: &[&str]| Offer {
+        role: capability(name),
+        capabilities: can.iter().map(|can| capability(can)).collect(),
+    };
+    let agents = vec![offer("claude", &["rust"]), offer("codex", &[])];
+    let by = |name: &str| Claimant {
+        principal: principal(name),
+        capabilities: named.clone(),
+        agents: agents.clone(),
+        ..worker()
+    };
+    world.claim(first, by("one")).expect("there is room for one");
+    assert_eq!(world.pools[&pool].used, 1, "it counts before anything is started");
+    let full = world.tell(second, &claim(by("two"), 9)).expect_err("its usual agent has no room");
+    assert_eq!(full, Refusal::PoolFull { pool: pool.to_string() });
+    assert_eq!(world.next_for(&by("two")), None, "whole lanes are passed over");
+    let other = Claimant { agents: vec![offer("codex", &[])], ..by("three") };
+    world.claim(second, other).expect("another agent works on it");
+    world.conclude(first, complete());
+    assert_eq!(world.pools[&pool].used, 0, "what was taken is given back");
+    world.claim(third, by("two")).expect("there is room again");
 }
 
 #[test]

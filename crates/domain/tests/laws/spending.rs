@@ -1,11 +1,12 @@
 //! Money: a total that is told again counts once, and what nobody has stops whoever spends it.
 
 use baton_domain::Decision;
-use baton_domain::command::{Command, NewTask, Proof, Supervisor};
+use baton_domain::command::{Command, NewTask, Proof, Supervisor, Time};
 use baton_domain::ids::TaskId;
-use baton_domain::limits::{BUDGET_MICROS_MAX, LATE_ATTEMPTS_MAX};
+use baton_domain::limits::{BUDGET_MICROS_MAX, LATE_ATTEMPTS_MAX, RECURRENCE_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::pool::{Pool, PoolName};
+use baton_domain::reaction::{Cause, Reaction};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Cap, Idle, Mode, RunState, Why};
 use baton_domain::task::Kind;
@@ -276,4 +277,66 @@ fn a_total_has_a_bound() {
     assert_eq!(refused.map_err(|refusal| refusal.code()), Err("invalid"));
     assert_eq!(world.supervisor(id, spend(0)), nothing());
     world.conclude(id, fail());
+}
+
+/// Raises a budget and lets the task hear of it, as a store does.
+fn raise(world: &mut World, id: TaskId, pool: &PoolName, limit: u64) {
+    world.pools.get_mut(pool).expect("it was set").limit = Some(limit);
+    let raised = Reaction { to: id, from: id, cause: Cause::BudgetRaised };
+    world.tell(id, &Command::Time(Time::React(raised))).expect("a reaction is never refused");
+}
+
+#[test]
+fn more_money_lets_go_on_what_the_budget_had_parked() {
+    let (mut world, pool, id) = funded(100, 60);
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(120)).expect("it is held");
+    assert!(
+        world.flow(id).is_parked_by(&pool) && world.flow(id).is_parked_by(&PoolName::DayBudget)
+    );
+    assert!(!world.flow(id).is_parked_by(&PoolName::Budget(TaskId(99))), "it is none of its own");
+    raise(&mut world, id, &pool, 179);
+    assert_eq!(world.word(id), "blocked", "no attempt could reserve what it needs");
+    raise(&mut world, id, &pool, 180);
+    assert_eq!(world.word(id), "queued");
+    raise(&mut world, id, &pool, 500);
+    assert_eq!(world.word(id), "queued", "what waits for nothing is left alone");
+}
+
+#[test]
+fn money_that_comes_while_death_is_awaited_is_not_missed() {
+    let (mut world, pool, id) = funded(100, 0);
+    world.take_up(id, Mode::Supervised);
+    world.supervisor(id, spend(100)).expect("it is held");
+    assert_eq!(world.word(id), "stopping");
+    raise(&mut world, id, &pool, 200);
+    assert_eq!(world.word(id), "stopping", "it is not dead yet");
+    world.supervisor(id, proved()).expect("it is dead");
+    assert_eq!(world.word(id), "queued");
+}
+
+#[test]
+fn more_money_does_not_let_go_on_what_came_back_too_often() {
+    let (mut world, pool, id) = funded(100, 0);
+    for round in 1..=u64::from(RECURRENCE_MAX) + 1 {
+        world.take_up(id, Mode::Solo);
+        world.supervisor(id, spend(1_000)).expect("it is held");
+        assert_eq!(world.word(id), "blocked");
+        raise(&mut world, id, &pool, 1_000 * round + 500);
+    }
+    raise(&mut world, id, &pool, 1_000_000);
+    assert_eq!(world.word(id), "blocked", "only a person may unpark it");
+}
+
+#[test]
+fn more_money_for_today_lets_go_on_what_waits_for_tomorrow() {
+    let mut world = world();
+    let pool = PoolName::DayBudget;
+    world.pools.insert(pool.clone(), Pool { limit: Some(100), ..Pool::default() });
+    let id = world.made(started());
+    world.take_up(id, Mode::Solo);
+    world.supervisor(id, spend(100)).expect("it is held");
+    assert_eq!(world.word(id), "delayed");
+    raise(&mut world, id, &pool, 200);
+    assert_eq!(world.word(id), "queued");
 }

@@ -15,7 +15,7 @@ use super::State;
 use super::tenant::{Answered, Kept, Tenant};
 use crate::order::{Actor, Aim, Committed, Order, Swept};
 use crate::read::{About, Happened};
-use crate::ruling::{Judge, Ruling};
+use crate::ruling::{Judge, Ruling, unparked};
 use crate::{Error, Freed};
 
 /// One order, carried out under the lock.
@@ -53,6 +53,9 @@ impl Turn<'_> {
             Aim::Next(claim) => self.claim_next(order, claim)?,
             Aim::Record(command, project) => self.on_record(order, command, project.as_ref())?,
             Aim::Key(command) => Done { position: self.on_key(order, command)?, ..Done::default() },
+            Aim::Channel(command) => {
+                Done { position: self.on_channel(order, command)?, ..Done::default() }
+            }
             Aim::Sweep(count_max) => Done { swept: self.sweep(*count_max), ..Done::default() },
         };
         let committed = self.committed(&order.tenant, &done, self.now);
@@ -177,7 +180,11 @@ impl Turn<'_> {
         let about = About::Records(own.records_version);
         let position = own.record(&order.actor, now, about, Happened::ToRecord(events));
         let eased = eased(&before, &own.pools, now);
+        let eased_pool = command.meant(project).pool.filter(|_| eased);
+        let flows = || own.tasks.values().map(|kept| &*kept.flow);
+        let owed = eased_pool.map(|pool| unparked(pool, flows())).unwrap_or_default();
         self.state.committed_at = Some(now);
+        self.state.owed.extend(owed.into_iter().map(|owed| (order.tenant.clone(), owed)));
         self.freed.extend(eased.then(|| Freed::Pools(order.tenant.clone())));
         Ok(Done { position: Some(position), ..Done::default() })
     }
@@ -289,7 +296,9 @@ impl Tenant {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut = shut.clone(),
-            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+            RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+                unreachable!("keys and channels have rules of their own")
+            }
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }

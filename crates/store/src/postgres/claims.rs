@@ -171,6 +171,7 @@ pub(super) fn want_pools(
                 | PoolName::Stage(..)
                 | PoolName::Holder(_)
                 | PoolName::Key(..)
+                | PoolName::Role(_)
                 | PoolName::Account(_)
                 | PoolName::ProjectBudget(_)
                 | PoolName::ProjectDayBudget(_)
@@ -194,6 +195,7 @@ pub(super) fn want_pools(
         {
             names.insert(PoolName::Holder(claimant.principal.clone()));
             names.extend(claimant.account.clone().map(PoolName::Account));
+            names.extend(claimant.agents.iter().map(|offer| PoolName::Role(offer.role.clone())));
         }
         names.retain(|name| ledger.set.contains(name));
         wanted.pools.extend(names.iter().map(|name| (*tenant, json(name))));
@@ -206,6 +208,8 @@ fn name_pools(flow: &Flow, names: &mut BTreeSet<PoolName>) {
     names.extend(held.into_iter().flat_map(|held| &held.takes).map(|take| take.pool.clone()));
     let stage = flow.run.as_ref().map(|run| run.stage.clone());
     names.extend(stage.map(|stage| PoolName::Stage(flow.project.clone(), stage)));
+    let roles = flow.capabilities.iter().filter_map(|need| need.names_agent());
+    names.extend(roles.map(PoolName::Role));
     names.extend(flow.key.clone().map(|key| PoolName::Key(flow.project.clone(), key)));
     names.extend([PoolName::Scheduler, PoolName::Project(flow.project.clone())]);
     names.extend(flow.ancestors.iter().chain([&flow.id]).map(|task| PoolName::Tree(*task)));

@@ -13,7 +13,6 @@ use baton_domain::task::Flow;
 use super::batch::{Ended, roll_back, with_position};
 use super::connections::Lent;
 use super::ink::{Done, Draft};
-use super::keys;
 use super::load::{self, BEGIN, BOUNDS, Entered, OWN_RECORDS, RECORDS_LOCK};
 use super::look;
 use super::manner::Manner;
@@ -24,10 +23,12 @@ use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
 use super::{Records, Shared, amnesty, time};
+use super::{channels, keys};
 use crate::chain::ROOT;
 use crate::order::{Aim, Committed, Order};
 use crate::read::About;
 use crate::rows::{int, json, nat, parse};
+use crate::ruling::unparked;
 use crate::{Error, Freed};
 
 /// How often a record order that stood in somebody's way is tried again.
@@ -45,6 +46,8 @@ const TASK: &str = "SELECT 1 FROM flows WHERE tenant = $1 AND task = $2";
 const STAGES: &str = "SELECT stage, count(*) FROM flows
     WHERE tenant = $1 AND project = $2 AND live GROUP BY stage";
 const HELD: &str = "SELECT body FROM flows WHERE tenant = $1 AND live AND held";
+/// What nobody holds: among it is what waits for money.
+const IDLE: &str = "SELECT body FROM flows WHERE tenant = $1 AND live AND NOT held";
 const PUT_PROJECT: &str = "INSERT INTO projects (tenant, name, body) VALUES ($1, $2, $3)
     ON CONFLICT (tenant, name) DO UPDATE SET body = excluded.body";
 const DROP_PROJECT: &str = "DELETE FROM projects WHERE tenant = $1 AND name = $2";
@@ -202,6 +205,7 @@ async fn tenant_of(shared: &Shared, conn: &mut Conn, order: &Order) -> Result<i6
             let scene = keys::scene(conn, 0, command).await?;
             drop(decide_key(&scene, command, now)?);
         }
+        Aim::Channel(command) => drop(channels::events(conn, 0, command, now).await?),
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Sweep(_) => {
             return Err(Refusal::NotFound.into());
         }
@@ -243,6 +247,11 @@ async fn judge(
             events
         }
         Aim::Key(command) => key_events(conn, room, tenant, command, &mut besides).await?,
+        Aim::Channel(command) => {
+            let (events, beside) = channels::events(conn, tenant, command, room.now).await?;
+            besides.push(beside);
+            events
+        }
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Sweep(_) => {
             return Err(Refusal::NotFound.into());
         }
@@ -354,14 +363,16 @@ async fn apply(
         RecordEvent::PoolLimited { pool, limit } => {
             let mut row = pool_row(conn, room.ledger(tenant)?, pool).await?;
             row.limit = *limit;
-            keep_pool(room, tenant, pool, row);
+            keep_pool(conn, room, tenant, pool, row).await?;
         }
         RecordEvent::PoolShut { pool, shut } => {
             let mut row = pool_row(conn, room.ledger(tenant)?, pool).await?;
             row.shut.clone_from(shut);
-            keep_pool(room, tenant, pool, row);
+            keep_pool(conn, room, tenant, pool, row).await?;
         }
-        RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+        RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+            unreachable!("keys and channels have rules of their own")
+        }
     }
     Ok(())
 }
@@ -393,9 +404,15 @@ async fn pool_row(conn: &mut Conn, ledger: &Ledger, name: &PoolName) -> Result<P
     Ok(Pool { used, ..Pool::default() })
 }
 
-fn keep_pool(room: &mut Room, tenant: i64, name: &PoolName, pool: Pool) {
+async fn keep_pool(
+    conn: &mut Conn,
+    room: &mut Room,
+    tenant: i64,
+    name: &PoolName,
+    pool: Pool,
+) -> Result<(), Trouble> {
     let now = room.now;
-    let Some(ledger) = room.tenants.get_mut(&tenant) else { return };
+    let Some(ledger) = room.tenants.get_mut(&tenant) else { return Ok(()) };
     let before = ledger.pools.insert(name.clone(), pool);
     ledger.pools_changed.insert(name.clone());
     if ledger.pools[name].is_idle() {
@@ -403,5 +420,14 @@ fn keep_pool(room: &mut Room, tenant: i64, name: &PoolName, pool: Pool) {
     }
     if is_eased(name, before.as_ref(), ledger.pools.get(name), now) {
         room.freed.push(Freed::Pools(ledger.id.clone()));
+        if name.is_money() {
+            let rows = conn.query(IDLE, params![ledger.key]).await?;
+            let idle: Vec<Flow> =
+                rows.iter().map(|row| parse(row.get(0))).collect::<Result<_, _>>()?;
+            room.written
+                .reactions
+                .extend(unparked(name, &idle).into_iter().map(|owed| (tenant, owed)));
+        }
     }
+    Ok(())
 }

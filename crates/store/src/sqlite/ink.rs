@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_domain::pool::{Pools, is_eased};
+use baton_domain::reaction::Reaction;
 use baton_domain::scene::Lease;
 use baton_domain::task::Flow;
 use baton_domain::time::Timestamp;
@@ -53,14 +54,21 @@ impl Desk {
         committed.position = Some(position);
         self.write_rows(tenant, found, &ruling, (&head, &rows))?;
         self.settle_pools(tenant, &ruling, now)?;
-        for reaction in &ruling.reactions {
-            let id = self.books.next_reaction;
-            self.pen.reaction(id, key, reaction)?;
-            self.books.next_reaction += 1;
-            self.books.tenants[tenant].reactions.push_back((id, reaction.clone()));
-        }
+        self.owe(tenant, ruling.reactions.clone())?;
         self.keep_books(tenant, found, &flow, ruling, head);
         Ok(committed)
+    }
+
+    /// Writes down what is owed to tasks, in the order in which it arose.
+    pub(super) fn owe(&mut self, tenant: usize, owed: Vec<Reaction>) -> Result<(), Fail> {
+        let key = self.books.tenants[tenant].key;
+        for reaction in owed {
+            let id = self.books.next_reaction;
+            self.pen.reaction(id, key, &reaction)?;
+            self.books.next_reaction += 1;
+            self.books.tenants[tenant].reactions.push_back((id, reaction));
+        }
+        Ok(())
     }
 
     fn write_lease(

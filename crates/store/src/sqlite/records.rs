@@ -13,6 +13,7 @@ use super::pen::NewEntry;
 use crate::Freed;
 use crate::order::{Actor, Committed};
 use crate::read::About;
+use crate::ruling::unparked;
 
 impl Desk {
     pub(super) fn on_record(
@@ -93,7 +94,9 @@ impl Desk {
                 row.shut.clone_from(shut);
                 self.keep_pool(tenant, pool, row, now)?;
             }
-            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+            RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+                unreachable!("keys and channels have rules of their own")
+            }
         }
         Ok(())
     }
@@ -121,6 +124,8 @@ impl Desk {
         ledger.pools.retain(|_, pool| !pool.is_idle());
         if is_eased(name, before.as_ref(), ledger.pools.get(name), now) {
             self.freed.push(Freed::Pools(ledger.id.clone()));
+            let owed = unparked(name, ledger.live.values().map(|live| &*live.flow));
+            self.owe(tenant, owed)?;
         }
         Ok(())
     }

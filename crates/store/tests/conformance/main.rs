@@ -3,6 +3,7 @@
 
 mod backend;
 mod blocks;
+mod channels;
 mod claims;
 mod contracts;
 mod crowds;
@@ -107,6 +108,8 @@ macro_rules! conformance {
                     a_changed_limit_never_leaks_a_slot
                     a_pause_stops_who_claims_what_was_just_made_or_moved
                     what_stops_one_task_alone_stops_whoever_takes_the_next
+                    more_money_lets_go_on_what_the_budget_had_parked
+                    agents_of_one_name_share_a_limit
                     money_that_was_spent_stays_spent
                     money_that_nobody_has_stops_its_spender_and_every_claim
                     money_of_a_project_and_of_a_day_is_reserved_and_stays_spent
@@ -238,6 +241,12 @@ macro_rules! conformance {
                     a_request_for_another_tenant_is_known_where_it_was_asked
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
+                channels:
+                    a_channel_reads_as_it_was_added
+                    of_many_who_carry_on_a_channel_one_does
+                    a_channel_that_is_added_again_is_another
+                    a_channel_is_its_tenants_own
+                    there_are_only_so_many_channels;
                 crowds:
                     whatever_many_ask_at_once_the_laws_hold
                     a_limit_holds_at_every_moment_whoever_claims;
@@ -285,6 +294,8 @@ mod two_servers {
             a_limit_set_later_counts_what_is_taken_already
             a_changed_limit_never_leaks_a_slot
             a_pause_stops_who_claims_what_was_just_made_or_moved
+            more_money_lets_go_on_what_the_budget_had_parked
+            agents_of_one_name_share_a_limit
             pools_are_conserved_whatever_happens;
         leases:
             an_expired_lease_frees_the_run
@@ -306,6 +317,7 @@ mod two_servers {
         keys:
             an_id_is_given_once_over_all_tenants
             a_repeated_creation_is_carried_out_once;
+        channels: of_many_who_carry_on_a_channel_one_does;
         crowds:
             whatever_many_ask_at_once_the_laws_hold
             a_limit_holds_at_every_moment_whoever_claims;

@@ -1,9 +1,11 @@
 //! Limits over many tasks: what an attempt took is given back by it, whatever became of the limit.
 
+use std::collections::BTreeSet;
+
 use baton_domain::Refusal;
 use baton_domain::command::{Agent, Command, NewTask, Person, Supervisor};
 use baton_domain::ids::TaskId;
-use baton_domain::lane::Claimant;
+use baton_domain::lane::{Claimant, Offer};
 use baton_domain::limits::{POOLS_MAX, PROJECTS_MAX};
 use baton_domain::policy::Policy;
 use baton_domain::pool::{Pool, PoolName};
@@ -16,8 +18,8 @@ use baton_testkit::chance::Chance;
 use baton_testkit::rounds;
 
 use crate::words::{
-    account, block, complete, key, pipeline, principal, project, ready, shut, solo, stage, story,
-    text, worker,
+    account, block, capability, complete, key, pipeline, principal, project, ready, shut, solo,
+    stage, story, text, worker,
 };
 use crate::world::World;
 
@@ -97,6 +99,50 @@ pub async fn a_changed_limit_never_leaks_a_slot(world: &World) {
     world.claim(&solo("bob")).await.expect("the limit is lifted");
     world.agent(&third, complete()).await.expect("bob holds it");
     assert_eq!(world.pool(&coding()).await.map(|pool| pool.used), Some(1));
+}
+
+pub async fn more_money_lets_go_on_what_the_budget_had_parked(world: &World) {
+    let (poor, other) = (world.queued().await, world.queued().await);
+    let (budget, whole) = (PoolName::Budget(poor), PoolName::ProjectBudget(project("web")));
+    world.limit(budget.clone(), 50).await;
+    world.limit(whole.clone(), 100).await;
+    for (id, micros) in [(poor, 60), (other, 40)] {
+        let grip = world.take(id, &solo("bob")).await.expect("there is money");
+        let spend = Supervisor::Spend { total_micros: micros };
+        world.supervisor(&grip, spend).await.expect("bob holds it");
+    }
+    let word = async |id| world.row(id).await.flow.run.as_ref().expect("it has a run").word();
+    let states = async || [word(poor).await, word(other).await];
+    assert_eq!(states().await, ["blocked", "blocked"]);
+    world.limit(whole.clone(), 1_000).await;
+    world.sweep().await;
+    assert_eq!(states().await, ["blocked", "queued"], "its own budget is still spent");
+    world.record(RecordCommand::LimitPool { pool: budget, limit: None }).await;
+    world.sweep().await;
+    assert_eq!(states().await, ["queued", "queued"]);
+    let nothing = world.sweep().await;
+    assert_eq!((nothing.due, nothing.reactions), (0, 0), "it is told once");
+}
+
+pub async fn agents_of_one_name_share_a_limit(world: &World) {
+    let role = PoolName::Role(capability("claude"));
+    for _ in 0..3 {
+        world.queued().await;
+    }
+    let offer = Offer { role: capability("claude"), capabilities: BTreeSet::new() };
+    let by = |name: &str| Claimant { agents: vec![offer.clone()], ..worker(name) };
+    world.claim(&by("one")).await.expect("nothing is limited");
+    world.limit(role.clone(), 2).await;
+    assert_eq!(world.pool(&role).await.map(|pool| pool.used), Some(1), "it counts from before");
+    let second = world.claim(&by("two")).await.expect("there is room for one more");
+    assert_eq!(world.claim(&by("two")).await, Err(Refusal::NothingClaimable));
+    world.claim(&worker("three")).await.expect("whoever runs no such agent is not limited");
+    world.queued().await;
+    let release = Supervisor::Release { reason: text("enough"), until: None };
+    let dead = Supervisor::Stopped { death: Death::Cgroup, survivor: false };
+    world.supervisor(&second, release).await.expect("it is held");
+    world.supervisor(&second, dead).await.expect("it is held");
+    world.claim(&by("two")).await.expect("there is room again");
 }
 
 pub async fn money_that_was_spent_stays_spent(world: &World) {

@@ -322,6 +322,7 @@ impl Script {
             mode: if supervised { Mode::Supervised } else { Mode::Solo },
             capabilities: if capable { [capability("gpu")].into() } else { [].into() },
             account: self.chance.chance(0.3).then(|| account("acme")),
+            agents: vec![],
             stage: self.chance.chance(0.1).then(|| self.stage()),
             wants,
             ..solo(self.chance.pick::<&str>(&NAMES))

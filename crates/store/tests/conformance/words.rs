@@ -83,6 +83,7 @@ pub fn solo(name: &str) -> Claimant {
         mode: Mode::Solo,
         capabilities: Default::default(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

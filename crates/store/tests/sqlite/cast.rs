@@ -111,6 +111,7 @@ pub fn claimant(name: &str, mode: Mode) -> Claimant {
         mode,
         capabilities: BTreeSet::new(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,

@@ -154,6 +154,7 @@ pub(super) fn wish(
         mode: if caller.kind == Kind::Worker { Mode::Supervised } else { Mode::Solo },
         capabilities: capabilities.unwrap_or_default(),
         account,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::lowest(),

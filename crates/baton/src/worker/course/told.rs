@@ -54,6 +54,7 @@ impl Told {
             | Up::Gate(_)
             | Up::Checkpoint(_)
             | Up::Heartbeat(_)
+            | Up::Log(_)
             | Up::Bye(_) => {}
         }
     }

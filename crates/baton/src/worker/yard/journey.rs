@@ -128,6 +128,14 @@ impl Journey {
         *cars = stops.cars;
         let train::Ran { landed, gates } = ran.map_err(|error| told(&error))?;
         tracing::info!(project = %first.project, landed, gates, "a train has arrived");
+        let push = first.landing.as_ref().and_then(|ticket| ticket.push.as_ref());
+        if let Some(remote) = push.filter(|_| landed > 0) {
+            let variables = &self.premises.found.variables;
+            // What was not pushed now is pushed with what lands next.
+            if let Err(error) = repository.push(remote.as_str(), &branch, variables) {
+                tracing::warn!(%error, remote = remote.as_str(), "what has landed was not pushed");
+            }
+        }
         Ok(())
     }
 
@@ -267,7 +275,9 @@ impl Riding {
             match word {
                 Word::Said(Said::Stands(how)) => self.held = how == Standing::Held,
                 Word::Said(Said::Fenced(_) | Said::Cancel(_)) | Word::Drain => self.gone = true,
-                Word::Said(Said::Answer { .. } | Said::Checkpointed) | Word::Cut => {}
+                Word::Said(Said::Answer { .. } | Said::Checkpointed)
+                | Word::Listen { .. }
+                | Word::Cut => {}
                 Word::Renewed { until } => self.until = self.until.max(until),
             }
         }

@@ -30,6 +30,7 @@ fn settings(world: &World, key: &str) -> Settings {
         capabilities: Default::default(),
         slots: 2,
         accounts: vec![],
+        agents: vec![],
         deployment: None,
     }
 }

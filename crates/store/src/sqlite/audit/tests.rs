@@ -60,6 +60,7 @@ fn claim(task: TaskId) -> Order {
         mode: Mode::Solo,
         capabilities: [].into(),
         account: None,
+        agents: vec![],
         project: None,
         stage: None,
         priority_min: Priority::Low,
