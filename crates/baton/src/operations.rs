@@ -80,6 +80,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Retry>(),
         Entry::of::<run::Handoff>(),
         Entry::of::<run::Waive>(),
+        Entry::of::<run::Review>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
         Entry::of::<checkpoint::List>(),

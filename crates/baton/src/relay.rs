@@ -29,6 +29,7 @@ use post::Post;
 mod hand;
 mod hello;
 mod post;
+mod proof;
 mod report;
 mod strays;
 mod watch_over;
@@ -287,7 +288,8 @@ impl Post {
             | Up::Limit(_)
             | Up::Permission(_)
             | Up::Question(_)
-            | Up::Gate(_)
+            | Up::Bind(_)
+            | Up::Gates(_)
             | Up::Checkpoint(_)
             | Up::Exited(_)
             | Up::Stopped(_)

@@ -37,7 +37,9 @@ pub use wish::{Error, Order, Sign, Wish};
 
 pub mod adopt;
 mod attempt;
+mod bind;
 mod card;
+mod check;
 mod courier;
 pub mod course;
 mod ground;

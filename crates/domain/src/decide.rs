@@ -7,6 +7,7 @@ mod edit;
 mod ending;
 mod graph;
 mod person;
+mod review;
 mod spend;
 mod supervisor;
 mod time;

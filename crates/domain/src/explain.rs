@@ -121,6 +121,10 @@ pub enum Hindrance {
     NoWorker,
     /// Nobody verifies what was submitted.
     NoVerifier,
+    /// Somebody else must say what they found of what was submitted.
+    ReviewOpen,
+    /// What was submitted names no tree that a worker could check.
+    NoTree,
     /// It has queued for longer than it should.
     Starving,
     /// Nothing stands in its way: it waits for its turn.
@@ -173,6 +177,10 @@ pub enum Remedy {
         capabilities: BTreeSet<Capability>,
     },
     StartVerifier,
+    /// Say what was found.
+    Review,
+    /// Vouch for it.
+    Waive,
 }
 
 /// Every reason why the task is not moving, the first one first.
@@ -237,6 +245,8 @@ impl Hindrance {
             Self::PersonStage { .. } => "person_stage",
             Self::NoWorker => "no_worker",
             Self::NoVerifier => "no_verifier",
+            Self::ReviewOpen => "review_open",
+            Self::NoTree => "no_tree",
             Self::Starving => "starving",
             Self::Queued => "queued",
         }

@@ -47,6 +47,12 @@ pub struct Run {
     pub starved: bool,
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
+    /// Whose work was submitted last: anybody else may review it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<PrincipalId>,
+    /// Reviews that rejected it.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub rejections: u8,
 }
 
 /// Who holds a run, or why nobody does.

@@ -226,8 +226,9 @@ impl Order {
                 | Supervisor::Lost { .. }
                 | Supervisor::Stopped { .. }
                 | Supervisor::Release { .. }
+                | Supervisor::Unbound(_)
                 | Supervisor::Probed { .. } => true,
-                Supervisor::Report(_) | Supervisor::Snapshot(_) => false,
+                Supervisor::Report(_) | Supervisor::Snapshot(_) | Supervisor::Bind(_) => false,
             },
             Command::Agent(_, says) => match says {
                 Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => true,
@@ -253,6 +254,7 @@ impl Order {
                 | Person::Answer(_)
                 | Person::Unblock(_)
                 | Person::Waive(_)
+                | Person::Review(_)
                 | Person::Retry(_) => false,
             },
         };

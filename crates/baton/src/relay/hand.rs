@@ -8,7 +8,7 @@ use baton_domain::history::{CheckpointRecord, Past};
 use baton_domain::ids::{Account, Label, RunId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::run::{Mode, Run};
+use baton_domain::run::{Mode, Purpose, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
@@ -26,6 +26,7 @@ use crate::protocol::{
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post, ToldSoFar};
+use super::proof::asked;
 
 /// How long one wait for work lasts: then the worker's accounts are looked at again.
 const WAIT: Duration = Duration::from_secs(60);
@@ -223,6 +224,7 @@ impl Post {
             session: conversation(&call, run, id).await?,
             work: work(&call, flow.checkpoints, id).await?,
             head: flow.head.clone(),
+            asks: (held.purpose == Purpose::Verify).then(|| asked(&row.brief)),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),

@@ -71,6 +71,10 @@ words! {
         NoWorker = "no_worker",
         /// Nobody verifies what was submitted.
         NoVerifier = "no_verifier",
+        /// Somebody else must say what they found of what was submitted.
+        ReviewOpen = "review_open",
+        /// What was submitted names no tree that a worker could check.
+        NoTree = "no_tree",
         /// It has queued for longer than it should.
         Starving = "starving",
         /// Nothing stands in its way: it waits for its turn.
@@ -142,6 +146,8 @@ fn code(hindrance: &Hindrance) -> CauseCode {
         Hindrance::PersonStage { .. } => CauseCode::PersonStage,
         Hindrance::NoWorker => CauseCode::NoWorker,
         Hindrance::NoVerifier => CauseCode::NoVerifier,
+        Hindrance::ReviewOpen => CauseCode::ReviewOpen,
+        Hindrance::NoTree => CauseCode::NoTree,
         Hindrance::Starving => CauseCode::Starving,
         Hindrance::Queued => CauseCode::Queued,
     }
@@ -210,6 +216,10 @@ fn sentence(hindrance: &Hindrance) -> String {
         Hindrance::PersonStage { stage } => format!("People work the stage {stage}."),
         Hindrance::NoWorker => "Nobody waits for such work now.".into(),
         Hindrance::NoVerifier => "Nobody verifies what was submitted.".into(),
+        Hindrance::ReviewOpen => "Its commands passed, and nobody has reviewed it.".into(),
+        Hindrance::NoTree => {
+            "What was submitted names no tree, so that no worker can check it.".into()
+        }
         Hindrance::Starving => "It has queued for longer than it should.".into(),
         Hindrance::Queued => "Nothing stands in its way: it waits for its turn.".into(),
     }
@@ -269,6 +279,8 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::PersonStage { .. }
         | Hindrance::NoWorker
         | Hindrance::NoVerifier
+        | Hindrance::ReviewOpen
+        | Hindrance::NoTree
         | Hindrance::Starving
         | Hindrance::Queued => None,
     }
@@ -306,7 +318,9 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
             let able = capabilities.iter().map(|able| format!(" --capabilities {able}"));
             format!("baton run claim{}", able.collect::<String>())
         }
-        Remedy::StartVerifier => return None,
+        Remedy::StartVerifier => "baton work".to_owned(),
+        Remedy::Review => format!("baton review {task} approve \"…\""),
+        Remedy::Waive => format!("baton run waive {task} --reason \"…\""),
     })
 }
 

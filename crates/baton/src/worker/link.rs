@@ -144,7 +144,12 @@ impl Link {
 
     /// There is room for so many more runs. Told anew after each welcome.
     pub fn credit(&self, n: u16) {
-        self.say(Credit { n });
+        self.say(Credit { n, checks: None });
+    }
+
+    /// There is room for so many more submissions to be verified.
+    pub fn credit_checks(&self, n: u16) {
+        self.say(Credit { n: 0, checks: Some(n) });
     }
 
     /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.

@@ -330,6 +330,10 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
     let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
+        // What its commands proved waits for a reviewer.
+        Outcome::Completed { .. } if grip.held.submission.is_some_and(|mark| mark.review) => {
+            (Counts::Try, Then::Submitted)
+        }
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
@@ -426,7 +430,12 @@ fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     within_tries(grip, counts, then, now)
 }
 
-fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
+pub(super) fn within_tries(
+    grip: &Grip<'_>,
+    counts: Counts,
+    then: Then,
+    now: Timestamp,
+) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
         return (counts, limit(grip, Cap::Tries, &then, now));
     }

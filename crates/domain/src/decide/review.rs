@@ -13,7 +13,8 @@ use crate::task::Flow;
 use super::ending::{self, code};
 
 pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, said: &Review) -> Result<Decision, Refusal> {
-    let wrong = |field: &str, rule: &str| Refusal::Invalid { field: field.into(), rule: rule.into() };
+    let wrong =
+        |field: &str, rule: &str| Refusal::Invalid { field: field.into(), rule: rule.into() };
     if said.confidence > 100 {
         return Err(wrong("confidence", "must be 0 to 100"));
     }
