@@ -1,6 +1,7 @@
 //! The only writer of a task's state: every change is an event that was applied here, and
 //! applying the same events again rebuilds the same row.
 
+mod brief;
 mod counts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,8 @@ use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
-    Answer, Block, Cap, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
-    Purpose, Question, Run, RunResult, RunState, Tally, Why,
+    Answer, Block, Cap, Counts, Death, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome,
+    Phase, Progress, Purpose, Question, Run, RunResult, RunState, Tally, Why,
 };
 use crate::task::{Approval, Brief, Flow, Holds, Stage, Task, Wait};
 use crate::time::Timestamp;
@@ -43,6 +44,7 @@ impl Task {
             body: task.body.clone(),
             labels: task.labels.clone(),
             contract: contract.unwrap_or_default(),
+            bound: None,
         };
         Some(Self { flow, brief: Some(brief) })
     }
@@ -54,8 +56,13 @@ impl Task {
 
     /// Carries out what happened.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        if let (Event::Edited { patch }, Some(brief)) = (event, &mut self.brief) {
-            brief.edit(patch);
+        if let Some(brief) = &mut self.brief {
+            if let Event::Edited { patch } = event {
+                brief.edit(patch);
+            }
+            if let Event::Bound { binding, .. } = event {
+                brief.bind(binding);
+            }
         }
         self.flow.apply(event, at);
     }
@@ -64,32 +71,18 @@ impl Task {
 /// An empty contract proves nothing and leaves no mark.
 fn mark(contract: &Contract, hash: &Digest) -> Option<ContractMark> {
     let lines = u16::try_from(contract.lines.len()).unwrap_or(u16::MAX);
-    (lines > 0).then(|| ContractMark { hash: hash.clone(), lines })
+    marked(hash, lines, 0)
+}
+
+/// So many lines of the task's own, and so many of the project's.
+fn marked(hash: &Digest, own: u16, bound: u16) -> Option<ContractMark> {
+    let lines = own.saturating_add(bound);
+    (lines > 0).then(|| ContractMark { hash: hash.clone(), lines, bound })
 }
 
 /// Counts what a check has bounded before.
 fn count(length: usize) -> u8 {
     u8::try_from(length).unwrap_or(u8::MAX)
-}
-
-impl Brief {
-    fn edit(&mut self, patch: &Patch) {
-        if let Some(title) = &patch.title {
-            self.title = title.clone();
-        }
-        if patch.clear.contains(&Clear::Body) {
-            self.body = None;
-        }
-        if let Some(body) = &patch.body {
-            self.body = Some(body.clone());
-        }
-        if let Some(labels) = &patch.labels {
-            self.labels = labels.clone();
-        }
-        if let Some((contract, _)) = &patch.contract {
-            self.contract = contract.clone();
-        }
-    }
 }
 
 impl Flow {
@@ -242,22 +235,31 @@ impl Flow {
             Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
                 held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
-            Event::Submitted { .. } => {
-                self.on_run(|run| run.trail.submitted = Some(version));
+            Event::Submitted { submission, .. } => {
+                self.on_run(|run| {
+                    run.trail.submitted = Some(version);
+                    run.author = run.held().map(|held| held.holder.clone());
+                });
                 self.on_attempt(at, |held, policy| {
-                    let attempt = held.attempt;
+                    let (raised, attempt) = (version, held.attempt);
+                    // Whoever is watched works in a folder that its worker keeps.
+                    let tree = submission.tree.is_some() || held.mode == Mode::Supervised;
+                    let mark = SubmissionMark { raised, attempt, tree, review: false };
                     held.effects = true;
-                    held.submission = Some(SubmissionMark { raised: version, attempt });
+                    held.submission = Some(mark);
                     held.phase = Phase::Verifying { exited: false };
                     held.armed.only(None, policy, at);
                 });
             }
-            Event::Verified { passed, commit, .. } => {
+            Event::Verified { passed, commit, review, .. } => {
                 if let (true, Some(commit)) = (passed, commit) {
                     self.head = Some(commit.clone());
                 }
                 self.on_run(|run| run.trail.verified = Some(version));
                 self.on_attempt(at, |held, policy| {
+                    if *review && let Some(mark) = &mut held.submission {
+                        mark.review = true;
+                    }
                     if !passed && held.purpose == Purpose::Work {
                         held.phase = Phase::Working;
                         held.submission = None;
@@ -266,6 +268,19 @@ impl Flow {
                     }
                 });
             }
+            Event::Bound { binding, added } => {
+                let mark = self.contract.as_ref();
+                let own = mark.map_or(0, |mark| mark.lines.saturating_sub(mark.bound));
+                self.contract = marked(&binding.hash, own, *added);
+            }
+            Event::Reviewed { review } if review.approved => {}
+            Event::Reviewed { .. } => self.on_run(|run| {
+                run.trail.verified = Some(version);
+                run.rejections = run.rejections.saturating_add(1);
+                run.tally.count(Counts::Fault);
+                run.ready_at = at;
+                run.state = RunState::Idle(Idle::Queued);
+            }),
             Event::Exited => self.on_attempt(at, |held, _| {
                 if let Phase::Verifying { exited } = &mut held.phase {
                     *exited = true;
@@ -334,7 +349,9 @@ impl Flow {
             self.policy = choice.over(self.policy);
         }
         if let Some((contract, hash)) = &patch.contract {
-            self.contract = mark(contract, hash);
+            let bound = self.contract.as_ref().map_or(0, |mark| mark.bound);
+            let own = u16::try_from(contract.lines.len()).unwrap_or(u16::MAX);
+            self.contract = marked(hash, own, bound);
         }
     }
 
@@ -359,6 +376,8 @@ impl Flow {
             starved: false,
             trail: Trail::default(),
             worked_by: opened.worked_by,
+            author: None,
+            rejections: 0,
         });
     }
 
@@ -487,7 +506,8 @@ impl Flow {
                 run.state = RunState::Idle(Idle::Blocked(Block { raised, ..block.clone() }));
             }
             Then::Submitted => {
-                let fresh = SubmissionMark { raised: self.version, attempt: *attempt };
+                let (raised, attempt) = (self.version, *attempt);
+                let fresh = SubmissionMark { raised, attempt, tree: false, review: false };
                 run.ready_at = at;
                 run.state = RunState::Idle(Idle::Submitted(submission.unwrap_or(fresh)));
             }

@@ -8,6 +8,7 @@ mod ending;
 mod graph;
 mod landing;
 mod person;
+mod review;
 mod spend;
 mod supervisor;
 mod time;

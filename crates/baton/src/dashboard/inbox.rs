@@ -110,7 +110,7 @@ fn order(item: &InboxItem) -> (u8, Option<Timestamp>) {
 fn rank(need: Need) -> u8 {
     match need {
         Need::Question => 0,
-        Need::Input | Need::Approval | Need::Review => 1,
+        Need::Input | Need::Approval | Need::Review | Need::Verdict => 1,
         Need::Failure | Need::Limit | Need::Recurring => 2,
         Need::Silent | Need::StopUnverified => 3,
         Need::EndedWithoutResult | Need::DependencyFailed | Need::ChildrenUndone => 4,
@@ -277,6 +277,8 @@ fn actions(item: &InboxItem) -> Markup {
                 (asking("Let it go on…", &format!("/v1/tasks/{task}/unhold"), "What was found", "It goes on"))
             }
         },
+        // A verdict needs more than a button: how sure, and what is missing.
+        Need::Verdict => html! {},
         Need::Silent => html! {
             div.buttons {
                 (asking("Take it away…", &format!("/v1/runs/{task}/force-release"), "Why", "Taken away"))

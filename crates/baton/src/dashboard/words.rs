@@ -70,7 +70,12 @@ pub fn tone(badge: Badge) -> Tone {
 #[must_use]
 pub fn tone_of_need(need: Need) -> Tone {
     match need {
-        Need::Question | Need::Approval | Need::Input | Need::Review | Need::Limit => Tone::Needs,
+        Need::Question
+        | Need::Approval
+        | Need::Input
+        | Need::Review
+        | Need::Verdict
+        | Need::Limit => Tone::Needs,
         Need::Failure
         | Need::EndedWithoutResult
         | Need::Silent

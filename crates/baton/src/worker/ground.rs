@@ -15,6 +15,7 @@ use crate::worktree::{
     Error, Git, Held, House, Key, Plain, Plan, Prepared, Repository, Source, State, Taken, Worktree,
 };
 
+use super::bind;
 use super::card::Card;
 use super::prepare::{self, Premises, Whose};
 
@@ -124,6 +125,9 @@ impl Premises {
             (None, Some(work)) => (self.commit(dispatch, &work.base)?, None),
             (None, None) => return Err(Error::NoCommit("HEAD".to_owned()).into()),
         };
+        if let (Some(own), None, false) = (repository, &from, is_there) {
+            bind::check(own, &base, &dispatch.stage)?;
+        }
         let plan = Plan {
             key,
             attempt: dispatch.attempt.number,

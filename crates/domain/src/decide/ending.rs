@@ -345,6 +345,10 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
     let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
+        // What its commands proved waits for a reviewer.
+        Outcome::Completed { .. } if grip.held.submission.is_some_and(|mark| mark.review) => {
+            (Counts::Try, Then::Submitted)
+        }
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
