@@ -38,7 +38,7 @@ mod snapshot;
 mod stats;
 
 pub use branch::{Moved, task_branch};
-pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
+pub use create::{Plan, Prepared, Ran, SETUP_MAX, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;
 pub use git::Git;

@@ -14,6 +14,14 @@ pub(super) struct Written {
     _project: Option<Project>,
     pub(super) contract: Lines,
     pub(super) stages: BTreeMap<String, Stage>,
+    pub(super) worktree: Worktree,
+}
+
+/// How worktrees are made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Worktree {
+    pub(super) setup: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

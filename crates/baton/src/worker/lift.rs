@@ -54,7 +54,9 @@ async fn lift_plain(premises: &Premises, left: &[Left]) {
         let Ok(mut ground) = premises.ground(&card) else { continue };
         if ground.unproved() == Some(attempt) && is_dead(&Place::at(folder.path())).await {
             match ground.hold().then(|| ground.open()) {
-                Some(Ok(())) => tracing::info!(%attempt, "it is dead after all: its folder is open again"),
+                Some(Ok(())) => {
+                    tracing::info!(%attempt, "it is dead after all: its folder is open again")
+                }
                 Some(Err(error)) => tracing::warn!(%attempt, %error, "its folder stays closed"),
                 None => tracing::warn!(%attempt, "its folder stays closed: somebody works in it"),
             }

@@ -30,7 +30,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("contract", &["shape"]),
+    ("contract", &["shape", "worktree"]),
     ("views", &["contract", "health", "shape"]),
     (
         "call",
@@ -125,6 +125,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "clock",
+            "contract",
             "files",
             "points",
             "protocol",
