@@ -41,6 +41,7 @@ mod attempt;
 mod card;
 mod courier;
 pub mod course;
+pub mod errand;
 mod ground;
 mod lift;
 pub mod link;

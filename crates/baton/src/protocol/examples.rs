@@ -13,7 +13,11 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit, Lost, Merged, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work, Listen, Log, LogLine, LogVoice, Offered,
+    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation,
+    Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle,
+    Limit, Listen, Log, LogLine, LogVoice, Lost, Merged, Offered, Packet, Permission, Phase,
+    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped,
+    Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};

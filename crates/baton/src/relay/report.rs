@@ -19,7 +19,8 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Arrived, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Merged, Phase, Side as _, Trouble, Up, Work, LOG_KEPT_AS,
+    About, Ack, Arrived, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Merged,
+    Phase, Side as _, Trouble, Up, Work,
 };
 use crate::shape::choices::Word as _;
 

@@ -47,7 +47,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("contract", &["shape"]),
+    ("contract", &["shape", "worktree"]),
     ("views", &["contract", "health", "shape", "telling"]),
     (
         "call",
@@ -159,6 +159,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "clock",
+            "contract",
             "files",
             "points",
             "protocol",

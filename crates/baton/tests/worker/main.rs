@@ -15,5 +15,6 @@ mod points;
 #[path = "../support/processes.rs"]
 mod processes;
 mod proxy;
+mod setup;
 mod ward;
 mod whole;
