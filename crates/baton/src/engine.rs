@@ -18,6 +18,7 @@ use crate::health::Health;
 use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
+use crate::roster::Roster;
 use crate::tokens::{Keyring, Secrets};
 use crate::waiters::Waiters;
 
@@ -64,6 +65,7 @@ pub struct Engine {
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
     logs: Logs,
+    roster: Roster,
     diffs: OnceLock<Diffs>,
 }
 
@@ -86,6 +88,7 @@ impl Engine {
             chance: parts.chance,
             blobs: OnceLock::new(),
             logs: Logs::default(),
+            roster: Roster::default(),
             diffs: OnceLock::new(),
         }
     }
@@ -119,6 +122,12 @@ impl Engine {
     #[must_use]
     pub fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    /// Who works for this server right now.
+    #[must_use]
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// Carries out an order, whole or not at all.

@@ -25,6 +25,7 @@ mod scheduler;
 mod stats;
 mod task;
 mod tenant;
+mod worker;
 
 pub use pool::all as all_pools;
 pub use project::find as find_project;
@@ -97,6 +98,9 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<pool::Set>(),
         Entry::of::<scheduler::Pause>(),
         Entry::of::<scheduler::Resume>(),
+        Entry::of::<worker::List>(),
+        Entry::of::<worker::Drain>(),
+        Entry::of::<worker::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
         Entry::of::<bulk::Submit>(),

@@ -20,7 +20,8 @@ use crate::protocol::{
 use crate::tokens::{Pass, Speaker};
 
 use super::post::{Mine, Post, Present, standing, stopping};
-use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
+use super::{Mouth, Relay, Seated, hello_problem, too_slow};
+use crate::roster::Place;
 
 /// How often a worker shows that it lives, in milliseconds: often enough for the shortest lease that
 /// is of use, and for a person who wonders.
@@ -76,6 +77,7 @@ impl Relay {
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        self.engine().roster().put(post.place.clone(), post.card(hello.version));
         points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));

@@ -17,6 +17,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("changes", &[]),
     ("health", &[]),
     ("logs", &["views"]),
+    ("roster", &[]),
     ("diffs", &["protocol", "views", "worktree"]),
     (
         "engine",
@@ -29,6 +30,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "logs",
             "metrics",
             "redaction",
+            "roster",
             "tokens",
             "waiters",
         ],
@@ -110,6 +112,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "problem",
             "protocol",
             "redaction",
+            "roster",
             "shape",
             "tokens",
             "views",
