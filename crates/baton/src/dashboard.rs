@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
-use maud::Markup;
+use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -24,6 +24,7 @@ mod agents;
 mod assets;
 mod board;
 mod card;
+mod channels;
 mod diff;
 mod forms;
 mod frame;
@@ -71,6 +72,7 @@ impl Onlooker {
         };
         sheet.inbox = stats.inbox;
         sheet.health = frame::health(&health, &stats);
+        sheet.chips = html! { (channels::broken(self).await) (sheet.chips) };
         Ok(sheet)
     }
 

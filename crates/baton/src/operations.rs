@@ -10,6 +10,7 @@ use crate::operation::Entry;
 mod attempt;
 mod backlog;
 mod bulk;
+mod channel;
 mod checkpoint;
 mod event;
 mod heard;
@@ -27,6 +28,8 @@ mod task;
 mod tenant;
 mod worker;
 
+pub use channel::broken as broken_channels;
+pub use inbox::look as inbox_of;
 pub use pool::all as all_pools;
 pub use project::find as find_project;
 pub use run::{WORKERS_OWN, newest_work, packet};
@@ -93,6 +96,10 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<receipt::Show>(),
         Entry::of::<receipt::Keys>(),
         Entry::of::<inbox::List>(),
+        Entry::of::<channel::Add>(),
+        Entry::of::<channel::List>(),
+        Entry::of::<channel::Test>(),
+        Entry::of::<channel::Remove>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
         Entry::of::<pool::Set>(),

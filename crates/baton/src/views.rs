@@ -2,6 +2,7 @@
 //! people ask for first.
 
 mod attempt;
+mod channel;
 mod contract;
 mod diff;
 mod event;
@@ -19,6 +20,7 @@ mod task;
 mod worker;
 
 pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
+pub use channel::ChannelView;
 pub use contract::{ContractLine, LineKind};
 pub use diff::{DIFF_FILES_MAX, DiffView, FileChange, PATCH_BYTES_MAX};
 pub use event::{ActorView, EventView};

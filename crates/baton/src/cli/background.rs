@@ -278,6 +278,11 @@ fn socket(session: &Session<'_>, folder: &Path) -> PathBuf {
     session.around.socket.clone().unwrap_or_else(|| socket_in(folder))
 }
 
+/// Whether a server or a worker uses a data folder.
+pub(super) async fn runs(session: &Session<'_>, folder: &Path) -> bool {
+    server(&socket(session, folder)).await.is_some() || worker(folder).is_some()
+}
+
 /// The server that answers at a socket.
 async fn server(socket: &Path) -> Option<Running> {
     let stream = UnixStream::connect(socket).await.ok()?;

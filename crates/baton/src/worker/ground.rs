@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_domain::ids::{Digest, Label};
+use baton_domain::ids::{AttemptId, Digest, Label};
 use baton_domain::text::Line;
 
 use crate::protocol::Dispatch;
@@ -236,10 +236,20 @@ impl Ground {
     ///
     /// # Errors
     /// If that cannot be written down.
-    pub fn close(&mut self, why: &str) -> Result<(), Error> {
+    pub fn close(&mut self, why: &str, attempt: AttemptId) -> Result<(), Error> {
         match &mut self.folder {
             Folder::Tree(worktree) => worktree.quarantine(why),
-            Folder::Plain(plain) => plain.quarantine(why),
+            // A plain folder has no record of who was in it last.
+            Folder::Plain(plain) => plain.quarantine(&format!("{why}\n{attempt}")),
+        }
+    }
+
+    /// The attempt whose unproved death closed a folder without git, if that is why it is closed.
+    #[must_use]
+    pub fn unproved(&self) -> Option<AttemptId> {
+        match &self.folder {
+            Folder::Tree(_) => None,
+            Folder::Plain(plain) => plain.unproved().ok().flatten(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod background;
+mod explained;
 mod fenced;
 mod handoff;
 mod house;
