@@ -19,6 +19,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("changes", &[]),
     ("health", &[]),
     ("logs", &["views"]),
+    ("roster", &[]),
     ("diffs", &["protocol", "views", "worktree"]),
     (
         "engine",
@@ -32,6 +33,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "messenger",
             "metrics",
             "redaction",
+            "roster",
             "tokens",
             "waiters",
         ],
@@ -115,6 +117,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "problem",
             "protocol",
             "redaction",
+            "roster",
             "shape",
             "tokens",
             "views",
