@@ -37,6 +37,7 @@ mod globals;
 mod go;
 mod help;
 mod logs;
+mod merge;
 mod open;
 mod receipts;
 mod render;
@@ -279,6 +280,7 @@ impl Session<'_> {
             diff::NAME => return diff::run(self, inner).await,
             board::NAME => return board::run(self, inner).await,
             cost::NAME => return cost::run(self, inner).await,
+            merge::NAME => return merge::run(self, inner).await,
             take::NAME => return take::run(self, inner).await,
             config::NAME => return config::run(self, inner),
             uninstall::NAME => return uninstall::run(self, inner).await,
