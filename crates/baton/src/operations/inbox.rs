@@ -10,7 +10,9 @@ use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
-use crate::views::{InboxItem, Lookup};
+use crate::views::{ExhaustedView, InboxItem, Lookup};
+
+use super::stats;
 
 record! {
     /// Which part of the inbox.
@@ -29,6 +31,8 @@ record! {
     pub struct Inbox {
         /// In the order of their tasks; a task may need several things.
         items: Vec<InboxItem>,
+        /// Accounts that are all at their limits while work is queued: told with the first page of everything.
+        exhausted: Option<ExhaustedView>,
         /// Where to go on: give it as `after`. Absent at the end; a page may be short and have it.
         next: Option<TaskId>,
     }
@@ -45,6 +49,12 @@ impl Operation for List {
     type Answer = Inbox;
 
     async fn perform(self, call: &Call) -> Result<Answered<Inbox>, Problem> {
+        let tenant = &call.caller().tenant;
+        let mut exhausted = None;
+        if self.after.is_none() && self.need.is_none() {
+            let stats = call.engine().stats(tenant, self.project.clone()).await?.what;
+            exhausted = stats::out_of_accounts(call, &stats).await?.map(ExhaustedView::of);
+        }
         let filter = Filter {
             project: self.project,
             inbox: true,
@@ -53,7 +63,7 @@ impl Operation for List {
             count_max: PageSize::or_usual(self.limit),
             ..Filter::default()
         };
-        let page = call.engine().tasks(&call.caller().tenant, filter).await?;
+        let page = call.engine().tasks(tenant, filter).await?;
         let now = call.engine().now();
         let (mut items, mut next, mut last) = (vec![], page.next, None);
         for row in &page.rows {
@@ -70,7 +80,7 @@ impl Operation for List {
             }
             last = Some(row.flow.id);
         }
-        Ok(Answered::read(Inbox { items, next }, call.cursor(page.as_of)))
+        Ok(Answered::read(Inbox { items, exhausted, next }, call.cursor(page.as_of)))
     }
 }
 

@@ -118,6 +118,8 @@ pub(super) struct Told {
     pub(super) now: Option<Timestamp>,
     pub(super) version: Option<String>,
     pub(super) stop_unverified: u64,
+    /// That every account is at its limit while work is queued, in words.
+    pub(super) exhausted: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
