@@ -181,6 +181,8 @@ function morph({ id, html }) {
 
 // What somebody is writing, and what somebody has opened, stays as it is.
 function keep(old, fresh) {
+  if (old.dataset && "own" in old.dataset && old.dataset.run === fresh.dataset?.run) return false;
+  if (old.id === "follow") return false;
   if (old.tagName === "DETAILS" && old.open) fresh.setAttribute("open", "");
   // What somebody has marked or chosen is not the server's to say.
   for (const own of ["here", "chosen", "lifted", "over", "refuses"]) {
@@ -269,7 +271,8 @@ function pressed(event) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  // What is open has the keys for itself.
+  if (event.metaKey || event.ctrlKey || event.altKey || find("dialog[open]")) return;
   if (chord) {
     chord = false;
     const link = find(`[data-go="${CSS.escape(event.key)}"]`);

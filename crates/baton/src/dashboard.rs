@@ -20,13 +20,16 @@ use crate::problem::Problem;
 use crate::views::StatsView;
 
 mod activity;
+mod agents;
 mod assets;
 mod board;
 mod card;
 mod channels;
+mod diff;
 mod forms;
 mod frame;
 mod inbox;
+mod logs;
 mod panels;
 mod paths;
 mod runs;
@@ -64,6 +67,7 @@ impl Onlooker {
             Screen::Inbox(picked) => inbox::sheet(self, *picked, &stats).await?,
             Screen::Board(wish) => board::sheet(self, wish).await?,
             Screen::Runs(wish) => runs::sheet(self, wish, &stats).await?,
+            Screen::Agents => agents::sheet(self).await?,
             Screen::Task(task, run, tab) => task::sheet(self, (*task, *run), *tab).await?,
         };
         sheet.inbox = stats.inbox;
@@ -77,9 +81,11 @@ impl Onlooker {
         // Who opens the inbox is shown what is first, and stays with that.
         let first = match screen {
             Screen::Inbox(None) => Screen::Inbox(inbox::first(self).await?),
-            Screen::Inbox(Some(_)) | Screen::Board(_) | Screen::Runs(_) | Screen::Task(..) => {
-                screen.clone()
-            }
+            Screen::Inbox(Some(_))
+            | Screen::Board(_)
+            | Screen::Runs(_)
+            | Screen::Agents
+            | Screen::Task(..) => screen.clone(),
         };
         let sheet = self.look(&first).await?;
         Ok(frame::page(&first, &sheet, theme))

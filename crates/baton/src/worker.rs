@@ -45,6 +45,7 @@ mod check;
 mod checks;
 mod courier;
 pub mod course;
+pub mod errand;
 mod ground;
 mod lift;
 pub mod link;

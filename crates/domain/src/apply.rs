@@ -3,20 +3,21 @@
 
 mod brief;
 mod counts;
+mod ending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Clear, NewTask, Patch};
 use crate::contract::{Contract, ContractMark, SubmissionMark};
 use crate::deadline::{Armed, Deadline, Sight};
-use crate::event::{Event, Opened, Requeue, Then};
+use crate::event::{Event, Opened, Requeue};
 use crate::ids::{Digest, TaskId};
-use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
+use crate::limits::LATE_ATTEMPTS_MAX;
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
-    Answer, Block, Cap, Counts, Death, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome,
-    Phase, Progress, Purpose, Question, Run, RunResult, RunState, Tally, Why,
+    Answer, Cap, Counts, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome, Phase, Progress,
+    Purpose, Question, Run, RunResult, RunState, Tally, Why,
 };
 use crate::task::{Approval, Brief, Flow, Holds, Stage, Task, Wait};
 use crate::time::Timestamp;
@@ -466,69 +467,5 @@ impl Flow {
             Phase::Stopping { verdict: Outcome::Blocked { answered, .. }, .. } => *answered = true,
             Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {}
         });
-    }
-
-    fn end_attempt(&mut self, event: &Event, at: Timestamp) {
-        let Event::AttemptEnded { attempt, outcome, death, counts, then, .. } = event else {
-            return;
-        };
-        if *death == Some(Death::None) {
-            self.unproven.insert(*attempt);
-            self.generation += 1;
-            while self.unproven.len() > UNPROVEN_MAX {
-                self.unproven.pop_first();
-            }
-        }
-        let Some(run) = &mut self.run else { return };
-        let (picked, submission, spent) = match &run.state {
-            RunState::Held(held) => (held.picked.clone(), held.submission, held.spent_micros),
-            RunState::Idle(_) => (None, None, 0),
-        };
-        if spent > 0 {
-            self.settled.insert(*attempt, spent);
-        }
-        run.tally.count(*counts);
-        run.trail.end(outcome);
-        run.starved = false;
-        self.recur(picked.as_ref(), then);
-        let Some(run) = &mut self.run else { return };
-        match then {
-            Then::Queued => {
-                run.ready_at = at;
-                run.state = RunState::Idle(Idle::Queued);
-            }
-            Then::Delayed { due_at, why } => {
-                run.state = RunState::Idle(Idle::Delayed { due_at: *due_at, why: *why });
-            }
-            Then::Blocked { block, .. } => {
-                let raised = if block.raised == 0 { self.version } else { block.raised };
-                run.ready_at = block.at;
-                run.state = RunState::Idle(Idle::Blocked(Block { raised, ..block.clone() }));
-            }
-            Then::Submitted => {
-                let (raised, attempt) = (self.version, *attempt);
-                let fresh = SubmissionMark { raised, attempt, tree: false, review: false };
-                run.ready_at = at;
-                run.state = RunState::Idle(Idle::Submitted(submission.unwrap_or(fresh)));
-            }
-            Then::Finished { finish, result } => {
-                let silent_end = *outcome == Outcome::EndedWithoutResult;
-                self.finish(finish, *result, silent_end);
-            }
-        }
-    }
-
-    /// A block that an attempt picked up is cleared, unless the run is parked as before.
-    fn recur(&mut self, picked: Option<&Block>, then: &Then) {
-        if let Then::Blocked { again: true, .. } = then {
-            return;
-        }
-        if let Some(block) = picked {
-            self.recurrence.entry(block.why.kind()).or_default().cleared = true;
-        }
-        if let Then::Blocked { block, again: false } = then {
-            let seen = self.recurrence.entry(block.why.kind()).or_default();
-            *seen = seen.raised_again();
-        }
     }
 }

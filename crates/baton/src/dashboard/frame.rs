@@ -43,10 +43,16 @@ impl Theme {
 }
 
 /// The pages of the rail: key, path, name, and its sign.
-const PAGES: [(&str, &str, &str, &str); 3] = [
+const PAGES: [(&str, &str, &str, &str); 4] = [
     ("i", "/inbox", "Inbox", "M4 13h4l2 3h4l2-3h4M5 6h14l1 7v5H4v-5z"),
     ("b", "/board", "Board", "M4 5h4v14H4zM10 5h4v9h-4zM16 5h4v12h-4z"),
     ("r", "/runs", "Runs", "M4 7h16M4 12h10M4 17h13"),
+    (
+        "a",
+        "/agents",
+        "Agents",
+        "M12 3v3M7 8h10v9a3 3 0 0 1-3 3h-4a3 3 0 0 1-3-3zM10 12v1M14 12v1M4 12v3M20 12v3",
+    ),
 ];
 
 /// A whole page.
@@ -88,7 +94,7 @@ fn hints(screen: &Screen) -> Markup {
             ("c", "new"),
         ],
         Screen::Runs(_) => &[("j k", "move"), ("↵", "open"), ("x", "choose")],
-        Screen::Task(..) => &[("y", "copy the link"), ("p", "hold")],
+        Screen::Agents | Screen::Task(..) => &[("y", "copy the link"), ("p", "hold")],
     };
     html! {
         @for (key, means) in here.iter().chain(&[("/", "filter"), ("⌘K", "commands"), ("?", "all keys")]) {
@@ -142,6 +148,7 @@ fn rail(screen: &Screen, sheet: &Sheet) -> Markup {
         Screen::Inbox(_) => "/inbox",
         Screen::Board(_) => "/board",
         Screen::Runs(_) | Screen::Task(..) => "/runs",
+        Screen::Agents => "/agents",
     };
     html! {
         nav.rail aria-label="Pages" {
@@ -168,7 +175,7 @@ fn search(screen: &Screen) -> Markup {
     let (action, wish) = match screen {
         Screen::Board(wish) => ("/board", Some(wish)),
         Screen::Runs(wish) => ("/runs", Some(wish)),
-        Screen::Inbox(_) | Screen::Task(..) => ("/runs", None),
+        Screen::Inbox(_) | Screen::Agents | Screen::Task(..) => ("/runs", None),
     };
     let filter = wish.map(|wish| wish.filter.to_string()).unwrap_or_default();
     let project = wish.and_then(|wish| wish.project.as_ref());
@@ -201,10 +208,11 @@ fn palette() -> Markup {
 }
 
 /// What keys mean, on every page.
-const KEYS: [(&str, &str); 16] = [
+const KEYS: [(&str, &str); 17] = [
     ("g i", "Inbox"),
     ("g b", "Board"),
     ("g r", "Runs"),
+    ("g a", "Agents"),
     ("j / k", "Next and previous"),
     ("h / l", "Column to the left and to the right"),
     ("↵", "Open"),
@@ -273,6 +281,7 @@ fn document(title: &str, theme: Theme, class: &str, body: &Markup) -> Markup {
                 script src=(path_of("idiomorph.js")) defer {}
                 script src=(path_of("app.js")) defer {}
                 script src=(path_of("board.js")) defer {}
+                script src=(path_of("logs.js")) defer {}
             }
             body class=(class) { (body) }
         }

@@ -13,6 +13,8 @@ pub enum Screen {
     Board(Wish),
     /// Tasks one below the other, live and ended.
     Runs(Wish),
+    /// Who works, and under which limits.
+    Agents,
     /// One task; this run of it; this part of it opened.
     Task(TaskId, Option<RunId>, Tab),
 }
@@ -23,6 +25,10 @@ pub enum Tab {
     /// What happened, in sentences.
     #[default]
     Activity,
+    /// What the agent said.
+    Logs,
+    /// What it changed.
+    Diff,
     /// What happened, as it is recorded.
     Events,
     /// What the next holder gets.
@@ -31,13 +37,16 @@ pub enum Tab {
 
 impl Tab {
     /// All of them in their order.
-    pub const ALL: [Self; 3] = [Self::Activity, Self::Events, Self::Handoff];
+    pub const ALL: [Self; 5] =
+        [Self::Activity, Self::Logs, Self::Diff, Self::Events, Self::Handoff];
 
     /// Its word in a URL.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Activity => "activity",
+            Self::Logs => "logs",
+            Self::Diff => "diff",
             Self::Events => "events",
             Self::Handoff => "handoff",
         }
@@ -48,6 +57,8 @@ impl Tab {
     pub fn name(self) -> &'static str {
         match self {
             Self::Activity => "Activity",
+            Self::Logs => "Logs",
+            Self::Diff => "Diff",
             Self::Events => "Events",
             Self::Handoff => "Hand-off",
         }
@@ -87,6 +98,7 @@ impl Screen {
             "/" | "/inbox" => Some(Self::Inbox(value("task").and_then(|text| text.parse().ok()))),
             "/board" => Some(Self::Board(wish())),
             "/runs" => Some(Self::Runs(wish())),
+            "/agents" => Some(Self::Agents),
             _ => {
                 let tab = Tab::read(value("tab"));
                 if let Some(task) = path.strip_prefix("/tasks/") {
@@ -112,6 +124,7 @@ impl Screen {
             Self::Inbox(Some(task)) => format!("/inbox?task={task}"),
             Self::Board(wish) => format!("/board{}", wish.query()),
             Self::Runs(wish) => format!("/runs{}", wish.query()),
+            Self::Agents => "/agents".into(),
             Self::Task(task, run, tab) => {
                 let of = match run {
                     Some(run) => format!("/runs/{run}"),

@@ -12,7 +12,7 @@ use super::sheet::Sheet;
 use super::words::{
     ago, clock, gauge, heading, money, pill, plain, prose, share, short, until, who,
 };
-use super::{Onlooker, activity, card, panels, timeline};
+use super::{Onlooker, activity, card, diff, logs, panels, timeline};
 use crate::problem::Problem;
 use crate::views::{
     AttemptView, CauseView, CheckpointView, EventView, HandoffView, ReceiptView, RunView, TaskView,
@@ -60,6 +60,13 @@ pub async fn sheet(
 ) -> Result<Sheet, Problem> {
     let found = load(onlooker, id, only, tab).await?;
     let now = onlooker.now();
+    let part = match tab {
+        Tab::Activity => activity::draw(&found.events),
+        Tab::Logs => logs::draw(onlooker, found.run.as_ref()).await?,
+        Tab::Diff => diff::draw(onlooker, found.run.as_ref()).await?,
+        Tab::Events => history(&found.events),
+        Tab::Handoff => packet(found.handoff.as_ref()),
+    };
     let past = timeline::Past {
         attempts: &found.attempts,
         notes: &found.notes,
@@ -76,11 +83,7 @@ pub async fn sheet(
                     (panels::why(&found.causes, now))
                     section.panel.tabbed {
                         (tabs(&found, (id, only), tab))
-                        @match tab {
-                            Tab::Activity => (activity::draw(&found.events)),
-                            Tab::Events => (history(&found.events)),
-                            Tab::Handoff => (packet(found.handoff.as_ref())),
-                        }
+                        (part)
                     }
                 }
                 div {
@@ -138,7 +141,7 @@ async fn load(
         Tab::Handoff if run.is_some() => {
             Some(onlooker.ask(("run", "handoff"), json!({ "run": meant })).await?)
         }
-        Tab::Activity | Tab::Events | Tab::Handoff => None,
+        Tab::Activity | Tab::Logs | Tab::Diff | Tab::Events | Tab::Handoff => None,
     };
     let Attempts { items: mut all, live } = attempts?;
     all.extend(live.filter(|live| only.is_none_or(|run| live.run == run)));

@@ -21,7 +21,8 @@ use crate::protocol::{
 use crate::tokens::{Pass, Speaker};
 
 use super::post::{Credits, Mine, Post, Present, standing, stopping};
-use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
+use super::{Mouth, Relay, Seated, hello_problem, too_slow};
+use crate::roster::Place;
 
 /// How often a worker shows that it lives, in milliseconds: often enough for the shortest lease that
 /// is of use, and for a person who wonders.
@@ -77,6 +78,7 @@ impl Relay {
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        self.engine().roster().put(post.place.clone(), post.card(hello.version));
         points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));

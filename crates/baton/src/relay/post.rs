@@ -15,7 +15,8 @@ use crate::identity::Caller;
 use crate::protocol::{Down, Offered, SLOTS_MAX, Standing, Verdict};
 use crate::tokens::Pass;
 
-use super::{Mouth, Place, Relay};
+use super::{Mouth, Relay};
+use crate::roster::{Card, Place};
 
 /// Attempts that one connection remembers: those that it may hold, and as many again three times over
 /// that are over and not settled yet.
@@ -130,8 +131,23 @@ impl Post {
         let own = posts.get_mut(&self.place).filter(|seated| seated.number == self.number);
         let Some(seated) = own else { return };
         seated.process = None;
+        self.relay.engine().roster().remove(&self.place);
         if seated.unheard.is_empty() {
             posts.remove(&self.place);
+        }
+    }
+
+    /// What is told of it to whoever asks who works here.
+    pub(super) fn card(&self, version: Text<64>) -> Card {
+        let now = self.relay.engine().now();
+        Card {
+            version,
+            slots: self.slots,
+            agents: self.agents.iter().map(|agent| agent.name.clone()).collect(),
+            capabilities: self.capabilities.clone(),
+            accounts: self.accounts.clone(),
+            came_at: now,
+            heard_at: now,
         }
     }
 

@@ -87,12 +87,13 @@ test('a move that is refused says why before the drop, and changes nothing', asy
   await live(page);
   const before = (await show(tasks.working)).version;
   const drag = async (card, column) => {
-    await page.locator(`#${card}`).evaluate((one) => one.scrollIntoView({ block: 'end' }));
+    await page.locator(`#${card}`).evaluate((one) => one.scrollIntoView({ block: 'center' }));
     await page.locator(`#${card} .head`).hover();
     await page.mouse.down();
-    const aim = await page.locator(`#stage-${column} h2`).boundingBox();
-    await page.mouse.move(aim.x + 20, aim.y + 5, { steps: 5 });
-    await page.mouse.move(aim.x + 30, aim.y + 8, { steps: 5 });
+    const { y } = await page.locator(`#${card} .head`).boundingBox();
+    const { x } = await page.locator(`#stage-${column}`).boundingBox();
+    await page.mouse.move(x + 20, y, { steps: 5 });
+    await page.mouse.move(x + 30, y + 3, { steps: 5 });
     const why = page.locator(`#stage-${column}.refuses .why`);
     await why.waitFor();
     return why.innerText();

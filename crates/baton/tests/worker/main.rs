@@ -16,5 +16,6 @@ mod points;
 mod processes;
 mod proof;
 mod proxy;
+mod setup;
 mod ward;
 mod whole;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::house::House;
 
 /// A project whose `baton.toml` is committed, and an agent that does this.
@@ -44,7 +46,8 @@ fn a_gate_runs_on_the_exact_commit_and_its_receipt_can_be_checked_anywhere() {
     let run = settled(&house);
     assert_eq!(run["state"], "completed", "{run}\n{}", house.logs());
     assert_eq!(run["result"], "verified", "{run}");
-    let told = house.tries(&["receipt", "export", "T-1", "tests"]);
+    let mut export = house.command(&["receipt", "export", "T-1", "tests"]);
+    let told = export.env_remove("BATON_OUTPUT").output().expect("it starts");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     let file = house.path("tests.receipt");
     fs::write(&file, &told.stdout).expect("there is room");
@@ -118,4 +121,101 @@ fn what_was_never_committed_is_not_asked_for_silently() {
     let run = settled(&house);
     assert_eq!(run["state"], "blocked", "{run}\n{}", house.logs());
     assert!(run.to_string().contains("git commit"), "{run}");
+}
+
+#[test]
+fn what_a_worker_left_half_checked_is_verified_by_the_next() {
+    let made = House::with_repository("edit greeting.txt Hello\ncomplete It is done\n");
+    let (mark, pipe) = (made.path("mark"), made.pipe("pipe"));
+    let gate = format!("test -e {} || cat {}", mark.display(), pipe.display());
+    let toml = format!("[contract.gates.tests]\ncommand = '{gate}'\n");
+    fs::write(made.path("shop/baton.toml"), toml).expect("there is room");
+    let mut house = made;
+    git(&house, &["add", "-A"]);
+    git(&house, &["commit", "-qm", "What is asked for"]);
+    house.work_on(&[]);
+    let gate_waits = house.opened("pipe");
+    assert_eq!(house.types(&["run", "show", "R-1.1"])["state"], "verifying");
+    house.signal_worker(Signal::TERM);
+    house.worker_ends();
+    drop(gate_waits);
+    crate::house::until("it is left to somebody else", || {
+        house.types(&["run", "show", "R-1.1"])["state"] == "submitted"
+    });
+    fs::write(&mark, "").expect("there is room");
+    house.work_on(&[]);
+    crate::house::until("somebody verifies it", || {
+        house.types(&["run", "show", "R-1.1"])["result"] == "verified"
+    });
+    assert_eq!(house.outcomes().len(), 2, "no agent worked a second time: {}", house.shown());
+}
+
+#[test]
+fn a_reviewer_has_the_last_word_and_never_about_their_own_work() {
+    let mut house = house(
+        "[contract.criteria.guide]\ntext = 'The guide tells of it'\n[contract.gates.tests]\ncommand = 'true'\n",
+        "edit guide.md It does\ncomplete It is done\n",
+    );
+    house.work_on(&[]);
+    let run = settled(&house);
+    assert_eq!(run["state"], "submitted", "{run}\n{}", house.logs());
+    let explained = house.types(&["explain", "T-1"]);
+    assert!(explained.to_string().contains("review_open"), "{explained}");
+    let rejected = ["review", "T-1", "reject", "Not yet", "--missing", "An example"];
+    house.types(&rejected);
+    crate::house::until("somebody goes on, and it waits for a review again", || {
+        let run = house.types(&["run", "show", "R-1.1"]);
+        run["state"] == "submitted" && house.outcomes().len() == 2
+    });
+    let packet = house.types(&["run", "handoff", "R-1.1"]).to_string();
+    assert!(packet.contains("An example"), "{packet}");
+    house.types(&["review", "T-1", "approve", "Now it does"]);
+    let run = house.types(&["run", "show", "R-1.1"]);
+    assert_eq!(run["result"], "verified", "{run}");
+    let receipts = house.types(&["receipt", "list", "T-1"]).to_string();
+    assert!(receipts.contains("guide"), "{receipts}");
+}
+
+#[test]
+fn a_gate_sees_no_secret_and_nothing_of_the_agent() {
+    let mut house = house(
+        "[contract.gates.looks]\ncommand = 'env; ls -A $HOME; test -z \"$BATON_CLAIM_TOKEN$BATON_SOCKET$BATON_URL\" && ! test -e built/left'\n",
+        "run mkdir -p built && echo left > built/left && echo built > .gitignore\ncomplete It is done\n",
+    );
+    let settings = house.data().join("worker.toml");
+    let told = fs::read_to_string(&settings).expect("it is there");
+    fs::write(house.path("credential"), "sesame-4711").expect("there is room");
+    let more = format!(
+        "env = {{ PROVIDER_KEY = 'sesame-4711' }}\nfiles = {{ '~/.demo/key' = '{}' }}\n",
+        house.path("credential").display()
+    );
+    fs::write(&settings, told + &more).expect("there is room");
+    house.work_on(&[]);
+    let run = settled(&house);
+    assert_eq!(run["result"], "verified", "{run}\n{}", house.logs());
+    let receipts = house.types(&["receipt", "list", "T-1"]);
+    let digest = receipts["items"][0]["evidence"].as_str().expect("it said something").to_owned();
+    let log = find_blob(&house.data().join("blobs"), &digest).expect("it was handed in");
+    let log = String::from_utf8_lossy(&log).into_owned();
+    assert!(log.contains("PATH="), "{log}");
+    for secret in ["sesame-4711", ".demo", "BATON_"] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+}
+
+/// The bytes of a blob, wherever in the folder it is kept.
+fn find_blob(folder: &std::path::Path, digest: &str) -> Option<Vec<u8>> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let found = match path.is_dir() {
+            true => find_blob(&path, digest),
+            false if digest.ends_with(&name) || name == digest => fs::read(&path).ok(),
+            false => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
