@@ -15,6 +15,7 @@ mod fields;
 mod follow;
 mod lines;
 mod rpc;
+mod said;
 mod seen;
 mod turn;
 
@@ -30,6 +31,7 @@ pub mod script;
 pub use failure::{Class, FAILURES, Failure, Fault};
 pub use follow::{Follower, Tally};
 pub use lines::LINE_BYTES_MAX;
+pub use said::{Narrator, Said, Voice};
 pub use seen::{End, Exit, Heard, Limit, Reply, Seen, Usage};
 pub use turn::{Consent, File, Misfit, Plan, Session, Tools, Turn};
 

@@ -19,8 +19,10 @@ use sha2::{Digest as _, Sha256};
 use crate::shape::Span;
 use crate::worktree::SETUP_MAX;
 
+pub use pipeline::Pipeline;
 use written::{Lines, Written};
 
+mod pipeline;
 mod written;
 
 /// Where a project says it.
@@ -41,6 +43,8 @@ pub struct Asked {
     stages: BTreeMap<StageName, Part>,
     /// Schemas that lines name, by their digests: whoever binds the contract hands them in as blobs.
     pub schemas: BTreeMap<Digest, Vec<u8>>,
+    /// The stages in their order, and how work lands; none if the file leaves that to the project's record.
+    pub pipeline: Option<Pipeline>,
 }
 
 /// What one place of the file asks for.
@@ -152,7 +156,8 @@ impl Asked {
             let rule = format!("must not be more than {STAGES_MAX}");
             return Err(Error::Invalid { field: "stages".to_owned(), rule });
         }
-        let mut asked = Self::default();
+        let pipeline = Pipeline::read(&written)?;
+        let mut asked = Self { pipeline, ..Self::default() };
         asked.everywhere = asked.part("contract", written.contract, file)?;
         for (name, stage) in written.stages {
             let field = format!("stages.{name}");

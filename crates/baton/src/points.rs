@@ -29,6 +29,18 @@ macro_rules! points {
 }
 
 points! {
+    /// Where the target branch will move is written down, and it has not moved.
+    LandingIntended => "train.landing_intended",
+    /// It has moved, and its owner's checkout has not.
+    TargetMoved => "train.target_moved",
+    /// Both have, and that is not crossed off.
+    CheckoutUpdated => "train.checkout_updated",
+    /// A batch was brought together, and its gates were not run.
+    BatchJoined => "train.batch_joined",
+    /// Its gates were run, and nothing has moved.
+    BatchGated => "train.batch_gated",
+    /// Everything has landed, and nobody was told.
+    CarsLanded => "train.cars_landed",
     /// A worker has its place, and its attempts were not looked at.
     WorkerSeated => "server.worker_seated",
     /// The leases of what a worker has are renewed, and nobody was told.

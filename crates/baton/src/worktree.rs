@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) mod beneath;
 mod branch;
 mod bundle;
+mod checkout;
+mod compare;
 mod create;
 mod depot;
 mod files;
@@ -26,6 +28,8 @@ mod handed;
 mod house;
 mod include;
 mod keep;
+mod landing;
+mod merge;
 mod names;
 mod oid;
 mod plain;
@@ -38,6 +42,8 @@ mod snapshot;
 mod stats;
 
 pub use branch::{Moved, task_branch};
+pub use checkout::take_away;
+pub use compare::{Changed, Compared, Look, Room, compare};
 pub use create::{Plan, Prepared, Ran, SETUP_MAX, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;
@@ -46,6 +52,7 @@ pub use handed::BASE_BYTES_MAX;
 pub use house::{Held, House, UNPROVED, Worktree};
 pub use include::Included;
 pub use keep::{Fate, Last, Listed, Pruned, Released, Restored};
+pub use merge::{Clash, Joined, Work};
 pub use names::{Key, of_task, plain};
 pub use oid::Oid;
 pub use plain::{Plain, of_generation};
@@ -118,6 +125,9 @@ pub enum Error {
     /// Moving a branch would pull it away under somebody.
     #[error("{branch} is checked out in {}", place.display())]
     CheckedOut { branch: String, place: PathBuf },
+    /// Moving a branch would lose what its owner has not committed.
+    #[error("{}: {why}", place.display())]
+    DirtyCheckout { place: PathBuf, why: String },
     /// What should be made is there.
     #[error("{} is there already", .0.display())]
     Exists(PathBuf),
@@ -136,7 +146,8 @@ impl Error {
     #[must_use]
     pub fn next(&self) -> &'static str {
         match self {
-            Self::NoGit | Self::OldGit { .. } => "install git 2.34 or newer, and put it on PATH",
+            Self::NoGit => "install git 2.34 or newer, and put it on PATH",
+            Self::OldGit { .. } => "install a newer git, and put it on PATH",
             Self::Git { .. } | Self::TooMuch { .. } => "baton doctor",
             Self::TooSlow { .. } => "try again when the machine is less busy",
             Self::File { .. } => "look at the rights and the free space of that folder",
@@ -153,6 +164,9 @@ impl Error {
             Self::TooManyCommands(_) => "put them into a script, and name that in baton.toml",
             Self::BranchMoved { .. } => "look at what moved it, then begin from where it is now",
             Self::CheckedOut { .. } => "git switch --detach, in that checkout",
+            Self::DirtyCheckout { .. } => {
+                "commit or stash what is changed there, or switch to another branch"
+            }
             Self::Exists(_) => "name a folder that is not there yet",
         }
     }

@@ -14,8 +14,8 @@ use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
-    Answer, Block, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
-    Purpose, Question, Run, RunResult, RunState, Tally,
+    Answer, Block, Cap, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
+    Purpose, Question, Run, RunResult, RunState, Tally, Why,
 };
 use crate::task::{Approval, Brief, Flow, Holds, Stage, Task, Wait};
 use crate::time::Timestamp;
@@ -116,10 +116,12 @@ impl Flow {
             contract: None,
             run: None,
             last: None,
+            head: None,
             runs: 0,
             attempts: 0,
             checkpoints: 0,
             recurrence: BTreeMap::new(),
+            setbacks: BTreeMap::new(),
             owed: None,
             undone: 0,
             unproven: BTreeSet::new(),
@@ -135,7 +137,7 @@ impl Flow {
     fn apply(&mut self, event: &Event, at: Timestamp) {
         let version = self.version;
         match event {
-            Event::Created { .. } | Event::Woken { .. } => {}
+            Event::Created { .. } | Event::Woken { .. } | Event::Merged { .. } => {}
             Event::Edited { patch } => self.edit(patch),
             Event::Published => self.draft = false,
             Event::Approved => self.approval = Approval::Approved,
@@ -146,6 +148,13 @@ impl Flow {
                 if let Some(opened) = run {
                     self.open(opened, at);
                 }
+            }
+            Event::SetBack { from, run, doubted } => {
+                let count = self.setbacks.entry(from.clone()).or_default();
+                *count = count.saturating_add(1);
+                self.doubted = *doubted;
+                self.stage = Stage::Working(run.stage.clone());
+                self.open(run, at);
             }
             Event::Ended { ending } => {
                 self.stage = Stage::Ended(ending.kept());
@@ -243,7 +252,10 @@ impl Flow {
                     held.armed.only(None, policy, at);
                 });
             }
-            Event::Verified { passed, .. } => {
+            Event::Verified { passed, commit, .. } => {
+                if let (true, Some(commit)) = (passed, commit) {
+                    self.head = Some(commit.clone());
+                }
                 self.on_run(|run| run.trail.verified = Some(version));
                 self.on_attempt(at, |held, policy| {
                     if !passed && held.purpose == Purpose::Work {
@@ -346,11 +358,15 @@ impl Flow {
             checkpoints: 0,
             starved: false,
             trail: Trail::default(),
+            worked_by: opened.worked_by,
         });
     }
 
     fn finish(&mut self, finish: &Finish, result: Option<RunResult>, silent_end: bool) {
         let Some(run) = self.run.take() else { return };
+        if *finish == Finish::Completed {
+            self.setbacks.remove(&run.stage);
+        }
         self.doubted |= *finish == Finish::Completed && result != Some(RunResult::Verified);
         self.last = Some(Finished {
             number: run.number,
@@ -369,6 +385,9 @@ impl Flow {
         if let RunState::Idle(Idle::Blocked(block)) = &run.state {
             self.recurrence.entry(block.why.kind()).or_default().cleared = true;
             run.tally.forgive(block);
+            if block.why == (Why::Limit { cap: Cap::Setbacks }) {
+                self.setbacks.remove(&run.stage);
+            }
             next = block.submission.map_or(Idle::Queued, Idle::Submitted);
         }
         run.ready_at = at;
@@ -387,7 +406,10 @@ impl Flow {
                 (None, Some(*submission), Phase::Verifying { exited: true })
             }
             RunState::Idle(Idle::Queued | Idle::Delayed { .. }) | RunState::Held(_) => {
-                (None, None, Phase::Leased)
+                // Whoever checks begins at once: there is no agent to wait for.
+                let checks = *purpose == Purpose::Verify;
+                let phase = if checks { Phase::Verifying { exited: true } } else { Phase::Leased };
+                (None, None, phase)
             }
         };
         run.state = RunState::Held(Held {

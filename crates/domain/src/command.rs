@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Contract, Receipt, Submission};
 use crate::deadline::{Deadline, Sight};
 use crate::ids::{
-    Capability, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName, TaskId,
+    Capability, Commit, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName,
+    TaskId,
 };
 use crate::lane::Claimant;
 use crate::policy::{Choice, Policy};
@@ -328,12 +329,54 @@ pub enum Supervisor {
     Probed { met: bool },
     /// It kept the work as it is, for the next one to go on from.
     Snapshot(Box<Note>),
+    /// It tried to bring the work onto the target branch.
+    Merged(Box<Merged>),
+}
+
+/// What became of a car of the train.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// It landed: the target branch holds it.
+    Landed { commit: Line, onto: Line, receipts: Vec<Receipt> },
+    /// It cannot land as it is: somebody must put it right.
+    Unfit { kind: Unfit, reason: Reason, receipts: Vec<Receipt> },
+    /// Nobody may move the target branch now; the work is as good as it was.
+    Waits { reason: Reason },
+}
+
+/// Why work cannot land as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfit {
+    /// It changes what others have changed, too.
+    Conflict,
+    /// The gates fail on the merged tree.
+    Gates,
+    /// Merged, it changes nothing.
+    Empty,
+    /// There is no commit to merge.
+    NoCommits,
+}
+
+impl Unfit {
+    /// The word for it, as the run's code of failure.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Conflict => "merge_conflict",
+            Self::Gates => "merge_gates",
+            Self::Empty => "merge_empty",
+            Self::NoCommits => "merge_no_commits",
+        }
+    }
 }
 
 /// What was found of a submission.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub receipts: Vec<Receipt>,
+    /// The exact commit that was checked, if there is one: what comes after works on it and on nothing newer.
+    pub commit: Option<Commit>,
 }
 
 /// What time and other tasks may say.

@@ -6,11 +6,13 @@ mod claim;
 mod edit;
 mod ending;
 mod graph;
+mod landing;
 mod person;
 mod spend;
 mod supervisor;
 mod time;
 mod verifier;
+mod wake;
 
 use crate::command::{Command, Expect, Proof};
 use crate::ids::{AttemptId, RunId};

@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::command::{NewTask, Note, Patch, Report};
 use crate::contract::{Receipt, Submission};
 use crate::deadline::Sight;
-use crate::ids::{PrincipalId, StageName, TaskId};
+use crate::ids::{Commit, PrincipalId, StageName, TaskId};
 use crate::pool::Take;
+use crate::project::WorkedBy;
 use crate::run::{
     Block, Certainty, Counts, Death, Delay, Finish, Mark, Mode, Outcome, Purpose, RunResult,
+    is_agent,
 };
 use crate::task::{Ending, Hold, Owed};
 use crate::text::{Line, Message, Reason, Summary};
@@ -35,6 +37,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         doubted: bool,
     },
+    /// What Baton or the train did in a stage failed: somebody puts it right in the one before.
+    SetBack { from: StageName, run: Opened, doubted: bool },
+    /// It landed on the target branch.
+    Merged { commit: Line, onto: Line },
     /// It ended.
     Ended { ending: Ending },
     /// It was put away.
@@ -125,7 +131,13 @@ pub enum Event {
         submission: Submission,
     },
     /// Lines of the contract were checked.
-    Verified { receipts: Vec<Receipt>, passed: bool },
+    Verified {
+        receipts: Vec<Receipt>,
+        passed: bool,
+        /// The exact commit that was checked, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<Commit>,
+    },
     /// The agent ended while it was being verified.
     Exited,
     /// Death is awaited; then the verdict counts.
@@ -174,6 +186,8 @@ pub struct Opened {
     pub depth: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_agent")]
+    pub worked_by: WorkedBy,
 }
 
 /// Why a run waits for a holder again.

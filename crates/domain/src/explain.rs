@@ -93,6 +93,8 @@ pub enum Hindrance {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
+    /// What its attempt submitted is being checked.
+    Verifying,
     /// Its holder does nothing but renew.
     Silent,
     /// Its attempt is being stopped.
@@ -121,6 +123,8 @@ pub enum Hindrance {
     NoWorker,
     /// Nobody verifies what was submitted.
     NoVerifier,
+    /// The home of its project, which alone merges, does not ask for work.
+    HomeAbsent { home: PrincipalId },
     /// It has queued for longer than it should.
     Starving,
     /// Nothing stands in its way: it waits for its turn.
@@ -166,6 +170,10 @@ pub enum Remedy {
     /// Open a pool again.
     Resume {
         pool: PoolName,
+    },
+    /// Claim it although it is parked: whoever is able to may.
+    PickUp {
+        needs: Capability,
     },
     /// Let anybody do it.
     ClearAssignee,
@@ -227,6 +235,7 @@ impl Hindrance {
             Self::Delayed { .. } => "delayed",
             Self::WaitingForInput { .. } => "waiting_for_input",
             Self::Held { .. } => "held",
+            Self::Verifying => "verifying",
             Self::Silent => "silent",
             Self::Stopping => "stopping",
             Self::StopUnverified { .. } => "stop_unverified",
@@ -237,6 +246,7 @@ impl Hindrance {
             Self::PersonStage { .. } => "person_stage",
             Self::NoWorker => "no_worker",
             Self::NoVerifier => "no_verifier",
+            Self::HomeAbsent { .. } => "home_absent",
             Self::Starving => "starving",
             Self::Queued => "queued",
         }

@@ -199,6 +199,8 @@ names! {
     TenantId = "tenant", NAME_BYTES_MAX;
     /// What people call a key.
     KeyName = "name", NAME_BYTES_MAX;
+    /// What people call a channel.
+    ChannelName = "channel", SHORT_NAME_BYTES_MAX;
     /// Who calls.
     PrincipalId = "principal", NAME_BYTES_MAX;
     /// A repository root or any folder, under a name.
@@ -263,5 +265,55 @@ impl TryFrom<String> for Digest {
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
         digest.0.to_string()
+    }
+}
+
+/// A commit of git, written as the 40 or 64 hex digits of its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Commit(Arc<str>);
+
+impl Commit {
+    /// Accepts the whole name in lower case; a shortened one may mean two.
+    pub fn new(text: &str) -> Result<Self, Refusal> {
+        let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if hex && matches!(text.len(), 40 | 64) {
+            return Ok(Self(text.into()));
+        }
+        Err(malformed("commit", "must be 40 or 64 lower-case hex digits"))
+    }
+
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Commit {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for Commit {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Result<Self, Refusal> {
+        Self::new(&text)
+    }
+}
+
+impl From<Commit> for String {
+    fn from(commit: Commit) -> Self {
+        commit.0.to_string()
     }
 }

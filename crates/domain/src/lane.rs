@@ -96,8 +96,10 @@ pub enum Wants {
     Blocked,
     /// Conditions to try.
     Probe,
-    /// Submissions to verify.
+    /// Submissions to verify, and runs that Baton itself works.
     Submitted,
+    /// Cars of the train.
+    Merges,
 }
 
 impl Flow {
@@ -187,10 +189,11 @@ impl Lane {
         matches && self.sort.suits(claimant) && self.can_be_done_by(claimant)
     }
 
-    /// A person can do everything; whoever checks or probes need not be able to do the work, nor
+    /// A person can do everything; whoever checks, merges or probes need not be able to do the work, nor
     /// be the one that it is assigned to.
     fn can_be_done_by(&self, claimant: &Claimant) -> bool {
         match self.sort {
+            Sort::Ready if matches!(claimant.wants, Wants::Submitted | Wants::Merges) => true,
             Sort::Ready | Sort::Blocked { .. } => {
                 self.assignee.as_ref().is_none_or(|only| *only == claimant.principal)
                     && (claimant.person || self.capabilities.is_subset(&claimant.capabilities))
@@ -324,20 +327,23 @@ impl Sort {
         let supervised = claimant.mode == Mode::Supervised;
         match (self, claimant.wants) {
             (Self::Ready, Wants::Ready | Wants::ReadyOrBlocked) => true,
+            // Whether Baton works there is for the project to say.
+            (Self::Ready, Wants::Submitted | Wants::Merges) => supervised,
             (Self::Blocked { kind, sticky }, Wants::Blocked | Wants::ReadyOrBlocked) => {
                 claimant.person || (kind == BlockKind::Capability && !sticky)
             }
             (Self::Probe, Wants::Probe) | (Self::Submitted, Wants::Submitted) => supervised,
-            (Self::Ready, Wants::Blocked | Wants::Probe | Wants::Submitted)
-            | (Self::Blocked { .. }, Wants::Ready | Wants::Probe | Wants::Submitted)
+            (Self::Ready, Wants::Blocked | Wants::Probe)
             | (
-                Self::Probe,
-                Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked | Wants::Submitted,
+                Self::Blocked { .. },
+                Wants::Ready | Wants::Probe | Wants::Submitted | Wants::Merges,
             )
             | (
-                Self::Submitted,
-                Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked | Wants::Probe,
-            ) => false,
+                Self::Probe | Self::Submitted,
+                Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked | Wants::Merges,
+            )
+            | (Self::Probe, Wants::Submitted)
+            | (Self::Submitted, Wants::Probe) => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 6_240;
+pub const FLOW_BYTES_MAX: usize = 6_800;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -59,6 +59,12 @@ pub const STAGES_MAX: usize = 12;
 pub const KEYS_MAX: usize = 1_000;
 /// Revoked and expired keys of one tenant that are remembered; their entries stay.
 pub const DEAD_KEYS_MAX: usize = 1_000;
+/// Channels of one tenant: more than one person looks at, for a few teams.
+pub const CHANNELS_MAX: usize = 16;
+/// How long a channel may wait before it tells: later is no notice any more.
+pub const CHANNEL_DELAY_MAX: Millis = Millis::hours(24);
+/// How far a channel is, as text: what waits to be told, and what was told and still stands.
+pub const CHANNEL_PROGRESS_BYTES_MAX: usize = 256 << 10;
 /// Scopes of one key: more than there are operations to guard.
 pub const SCOPES_MAX: usize = 64;
 /// Tenants of one store: whoever has more wants more stores.

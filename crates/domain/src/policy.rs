@@ -21,6 +21,8 @@ pub struct Policy {
     pub tries_max: u16,
     /// Endings without a result in a row, with the work as it was, before a person must look.
     pub stalls_max: u8,
+    /// How often in a row Baton or the train may send it back from one stage before a person must look.
+    pub setbacks_max: u8,
     /// Turns that one attempt may take.
     pub turns_max: u32,
     /// Tools that one attempt may call.
@@ -56,6 +58,8 @@ pub struct Choice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalls_max: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub setbacks_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_max: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls_max: Option<u32>,
@@ -87,6 +91,7 @@ impl Choice {
             losses_max: self.losses_max.unwrap_or(is.losses_max),
             tries_max: self.tries_max.unwrap_or(is.tries_max),
             stalls_max: self.stalls_max.unwrap_or(is.stalls_max),
+            setbacks_max: self.setbacks_max.unwrap_or(is.setbacks_max),
             turns_max: self.turns_max.unwrap_or(is.turns_max),
             tool_calls_max: self.tool_calls_max.unwrap_or(is.tool_calls_max),
             tokens_max: self.tokens_max.unwrap_or(is.tokens_max),
@@ -110,6 +115,7 @@ impl From<Policy> for Choice {
             losses_max: Some(policy.losses_max),
             tries_max: Some(policy.tries_max),
             stalls_max: Some(policy.stalls_max),
+            setbacks_max: Some(policy.setbacks_max),
             turns_max: Some(policy.turns_max),
             tool_calls_max: Some(policy.tool_calls_max),
             tokens_max: Some(policy.tokens_max),
@@ -132,6 +138,7 @@ impl Default for Policy {
             losses_max: 10,
             tries_max: 50,
             stalls_max: 3,
+            setbacks_max: 3,
             turns_max: 200,
             tool_calls_max: 2_000,
             tokens_max: 20_000_000,
@@ -160,6 +167,7 @@ impl Policy {
             ("policy.losses_max", (1..=100).contains(&self.losses_max), "must be 1 to 100"),
             ("policy.tries_max", (1..=500).contains(&self.tries_max), "must be 1 to 500"),
             ("policy.stalls_max", (1..=50).contains(&self.stalls_max), "must be 1 to 50"),
+            ("policy.setbacks_max", (1..=10).contains(&self.setbacks_max), "must be 1 to 10"),
             ("policy.turns_max", counted.contains(&self.turns_max.into()), COUNTED),
             ("policy.tool_calls_max", counted.contains(&self.tool_calls_max.into()), COUNTED),
             ("policy.tokens_max", counted.contains(&self.tokens_max), COUNTED),

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ProjectId, StageName, TaskId};
+use crate::channel::ChannelEvent;
+use crate::ids::{PrincipalId, ProjectId, StageName, TaskId};
 use crate::key::KeyEvent;
-use crate::lane::Claimant;
+use crate::lane::{Claimant, Wants};
 use crate::limits::{POOLS_MAX, PROJECTS_MAX, STAGES_MAX};
 use crate::pool::{Pool, PoolName, Shut};
 use crate::refusal::Refusal;
@@ -24,6 +25,35 @@ pub struct Project {
     /// Tasks with dependencies start by themselves once all are met.
     #[serde(default)]
     pub promote: bool,
+    /// Where its work lands, and by whom.
+    #[serde(default, skip_serializing_if = "Landing::is_usual")]
+    pub landing: Landing,
+}
+
+/// The principal that a worker of the server's own machine is.
+pub const LOCAL_WORKER: &str = "local-worker";
+
+/// Where the work of a project lands, and by whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Landing {
+    /// Its home: the only one who moves its branches. The worker of the server's own machine, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<PrincipalId>,
+    /// The branch; the one that is checked out, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Line>,
+    /// Where the branch is pushed to once it has moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push: Option<Line>,
+}
+
+impl Landing {
+    /// Nobody has chosen anything.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One working stage.
@@ -45,8 +75,10 @@ pub enum WorkedBy {
     /// An agent.
     #[default]
     Agent,
-    /// Baton itself: gates, or the merge train.
+    /// Baton itself: a run made of gates.
     Baton,
+    /// The merge train: a run is one of its cars.
+    Train,
     /// A person.
     Person,
 }
@@ -58,6 +90,8 @@ pub enum PassedBy {
     /// Nobody need: it goes on by itself.
     #[default]
     Server,
+    /// The agent that works there: its word that it is done.
+    Agent,
     /// A person lifts the review hold.
     Person,
 }
@@ -93,6 +127,9 @@ pub enum RecordEvent {
     /// Something happened to keys.
     #[serde(untagged)]
     Key(KeyEvent),
+    /// Something happened to channels.
+    #[serde(untagged)]
+    Channel(ChannelEvent),
 }
 
 /// What a record command is about, and must be shown.
@@ -281,13 +318,23 @@ impl Project {
         if names.iter().any(|name| reserved.contains(&name.as_str())) {
             return refuse("must not name a stage backlog, done, closed, ended or archived");
         }
+        let silent = |spec: &&StageSpec| {
+            spec.passed_by == PassedBy::Agent && spec.worked_by != WorkedBy::Agent
+        };
+        if self.pipeline.iter().any(|spec| silent(&spec)) {
+            return refuse("must not be passed by an agent where no agent works");
+        }
+        if self.pipeline.iter().filter(|spec| spec.worked_by == WorkedBy::Train).count() > 1 {
+            return refuse("must have at most one stage that the train works");
+        }
         Ok(())
     }
 
     /// What is left of a project that was forgotten: tasks that ended in it may still be put away.
     #[must_use]
     pub fn gone(id: ProjectId) -> Self {
-        Self { id, root: None, pipeline: vec![], archive_after: None, promote: false }
+        let landing = Landing::default();
+        Self { id, root: None, pipeline: vec![], archive_after: None, promote: false, landing }
     }
 
     /// A stage by name.
@@ -296,15 +343,53 @@ impl Project {
         self.pipeline.iter().find(|spec| spec.name == *name)
     }
 
-    /// Whether this claimer may work in a stage: one that a person works is not for agents, one
-    /// that Baton works is for its workers.
+    /// Who works a stage; agents work one that is gone.
+    #[must_use]
+    pub fn worked_by(&self, stage: &StageName) -> WorkedBy {
+        self.stage(stage).map(|spec| spec.worked_by).unwrap_or_default()
+    }
+
+    /// Whether this claimer may work in a stage: one that a person works is not for agents, one that Baton works
+    /// is for workers that check, and the train is the home's alone.
     #[must_use]
     pub fn lets_work(&self, claimant: &Claimant, stage: &StageName) -> bool {
-        match self.stage(stage).map(|spec| spec.worked_by).unwrap_or_default() {
-            WorkedBy::Agent => true,
-            WorkedBy::Person => claimant.person,
-            WorkedBy::Baton => claimant.mode == Mode::Supervised,
+        let supervised = claimant.mode == Mode::Supervised;
+        let works = match claimant.wants {
+            Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked => true,
+            Wants::Probe | Wants::Submitted | Wants::Merges => false,
+        };
+        match self.worked_by(stage) {
+            WorkedBy::Agent => works,
+            WorkedBy::Person => works && claimant.person,
+            WorkedBy::Baton => supervised && claimant.wants == Wants::Submitted,
+            WorkedBy::Train => {
+                supervised && claimant.wants == Wants::Merges && self.is_home(&claimant.principal)
+            }
         }
+    }
+
+    /// Who moves the project's branches.
+    #[must_use]
+    pub fn home(&self) -> PrincipalId {
+        let local = || PrincipalId::new(LOCAL_WORKER).expect("a plain word is a name");
+        self.landing.home.clone().unwrap_or_else(local)
+    }
+
+    /// Whether this is who does.
+    #[must_use]
+    pub fn is_home(&self, principal: &PrincipalId) -> bool {
+        let home = self.landing.home.as_ref().map_or(LOCAL_WORKER, PrincipalId::as_str);
+        principal.as_str() == home
+    }
+
+    /// The nearest stage before this one in which somebody can put things right.
+    #[must_use]
+    pub fn repairs(&self, name: &StageName) -> Option<&StageSpec> {
+        let at = self.pipeline.iter().position(|spec| spec.name == *name)?;
+        self.pipeline[..at].iter().rev().find(|spec| match spec.worked_by {
+            WorkedBy::Agent | WorkedBy::Person => true,
+            WorkedBy::Baton | WorkedBy::Train => false,
+        })
     }
 
     /// The first stage.

@@ -10,6 +10,7 @@ use crate::deadline::{Armed, Deadline};
 use crate::ids::{PrincipalId, StageName};
 use crate::pace::Pace;
 use crate::pool::Take;
+use crate::project::WorkedBy;
 use crate::text::Code;
 use crate::time::Timestamp;
 use crate::trail::Trail;
@@ -47,6 +48,14 @@ pub struct Run {
     pub starved: bool,
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
+    /// Who works its stage, as that was when it was opened: what its card says.
+    #[serde(default, skip_serializing_if = "is_agent")]
+    pub worked_by: WorkedBy,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+pub(crate) fn is_agent(worked_by: &WorkedBy) -> bool {
+    *worked_by == WorkedBy::Agent
 }
 
 /// Who holds a run, or why nobody does.
@@ -84,6 +93,8 @@ pub enum Delay {
     Backoff,
     /// The reset of a rate limit.
     RateLimit,
+    /// A target branch that nobody may move now: somebody's changes lie on it.
+    Target,
 }
 
 /// An attempt that acts for a run.

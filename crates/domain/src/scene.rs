@@ -158,7 +158,8 @@ impl Command {
                 | Supervisor::TimedOut(_)
                 | Supervisor::Exceeded(_)
                 | Supervisor::Lost { .. }
-                | Supervisor::Release { .. } => needs.dependants = true,
+                | Supervisor::Release { .. }
+                | Supervisor::Merged(_) => needs.dependants = true,
                 Supervisor::Renew { .. }
                 | Supervisor::Heard { .. }
                 | Supervisor::Report(_)

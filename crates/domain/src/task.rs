@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Contract, ContractMark};
-use crate::ids::{Capability, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId};
+use crate::ids::{
+    Capability, Commit, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
+};
 use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
@@ -77,6 +79,9 @@ pub struct Flow {
     pub run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Finished>,
+    /// The commit that passed its checks last: later stages work on it, whatever was kept since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Commit>,
     #[serde(default)]
     pub runs: u32,
     /// Attempts so far; the next one gets the next number, always.
@@ -87,6 +92,9 @@ pub struct Flow {
     /// How often each kind of block came back after having been cleared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recurrence: BTreeMap<BlockKind, Recurrence>,
+    /// How often in a row Baton or the train sent it back, by the stage that it was sent back from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub setbacks: BTreeMap<StageName, u8>,
     /// What happens as soon as nothing stops it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Owed>,

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::AttemptId;
 use crate::limits::SILENT_AFTER;
-use crate::run::{BlockKind, Cap, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
+use crate::project::WorkedBy;
+use crate::refusal::Refusal;
+use crate::run::{BlockKind, Cap, Delay, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
 use crate::task::{Approval, Ending, Flow, Stage, Wait};
 use crate::time::Timestamp;
 
@@ -92,6 +95,21 @@ impl Flow {
         self.idle_badge()
     }
 
+    /// Why it cannot be put into another column now.
+    #[must_use]
+    pub fn fixed(&self) -> Option<Refusal> {
+        if self.ending().is_some() {
+            return Some(Refusal::Ended);
+        }
+        if self.draft {
+            return Some(Refusal::Draft);
+        }
+        let held = self.run.as_ref().and_then(|run| run.held());
+        held.map(|held| Refusal::Held {
+            attempt: AttemptId { task: self.id, number: held.attempt },
+        })
+    }
+
     fn idle_badge(&self) -> Badge {
         let hopeless = self.waits_for.values().any(|wait| *wait == Wait::Failed);
         if self.approval == Approval::Pending || hopeless || self.undone > 0 {
@@ -110,6 +128,7 @@ impl Flow {
         match &run.state {
             RunState::Idle(Idle::Blocked(block)) => match block.why.kind() {
                 _ if is_silent_ends(&block.why) => Badge::EndedWithoutResult,
+                BlockKind::Limit if run.worked_by == WorkedBy::Train => Badge::MergeFailed,
                 _ if block.sticky => Badge::NeedsYou,
                 BlockKind::Limit | BlockKind::NeedsInput => Badge::NeedsYou,
                 BlockKind::Capability | BlockKind::Transient | BlockKind::Dependency => {
@@ -117,6 +136,11 @@ impl Flow {
                 }
             },
             RunState::Idle(_) if !self.waits_for.is_empty() => Badge::Waiting,
+            RunState::Idle(Idle::Queued | Idle::Delayed { why: Delay::Target, .. })
+                if run.worked_by == WorkedBy::Train =>
+            {
+                Badge::InMergeQueue
+            }
             RunState::Idle(Idle::Queued) => Badge::Queued,
             RunState::Idle(Idle::Delayed { .. }) => Badge::Delayed,
             RunState::Idle(Idle::Submitted(_)) | RunState::Held(_) => Badge::Verifying,

@@ -10,7 +10,7 @@ use baton_domain::command::{Agent, Command, NewTask, Proof, Supervisor};
 use baton_domain::contract::Submission;
 use baton_domain::ids::{PrincipalId, ProjectId, StageName, TenantId};
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::Mode;
 use baton_domain::task::{Kind, Priority};
 use baton_domain::text::{Text, Title};
@@ -75,6 +75,7 @@ impl Load {
             pipeline: vec![spec],
             archive_after: None,
             promote: false,
+            landing: Landing::default(),
         };
         let put = Aim::Record(RecordCommand::PutProject(bench), None);
         engine.submit(order(0, put)).await?;

@@ -194,7 +194,8 @@ pub(super) fn refused(error: Error) -> Failure {
         | Error::Setup { .. }
         | Error::TooManyCommands(_)
         | Error::BranchMoved { .. }
-        | Error::CheckedOut { .. } => "internal",
+        | Error::CheckedOut { .. }
+        | Error::DirtyCheckout { .. } => "internal",
     };
     Problem::new(code, error.to_string()).next(error.next()).into()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_domain::project::{PassedBy, WorkedBy};
 use serde::Deserialize;
 
 use super::Error;
@@ -14,7 +15,29 @@ pub(super) struct Written {
     _project: Option<Project>,
     pub(super) contract: Lines,
     pub(super) stages: BTreeMap<String, Stage>,
+    pub(super) pipeline: Option<Pipeline>,
     pub(super) worktree: Worktree,
+}
+
+/// In which order the stages are passed, and how work lands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pipeline {
+    pub(super) stages: Option<Vec<String>>,
+    pub(super) merge: Option<String>,
+    pub(super) target: Option<String>,
+    pub(super) push: Option<Push>,
+    pub(super) home: Option<String>,
+    pub(super) promote: Option<bool>,
+    pub(super) archive_after: Option<String>,
+}
+
+/// Whether the target branch is pushed, and where to.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Push {
+    Choice(bool),
+    Remote(String),
 }
 
 /// How worktrees are made.
@@ -35,6 +58,8 @@ struct Project {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Stage {
     pub(super) contract: Lines,
+    pub(super) worked_by: Option<WorkedBy>,
+    pub(super) passed_by: Option<PassedBy>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,11 +4,11 @@ use baton_domain::time::{Millis, Timestamp};
 use maud::html;
 use serde_json::json;
 
-use super::filter::Filter;
 use super::paths::Screen;
 use super::sheet::Sheet;
 use super::timeline::Scale;
 use super::words;
+use crate::filter::Filter;
 
 #[test]
 fn a_filter_is_read_as_it_is_written() {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use baton_domain::Refusal;
-use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::ids::{PrincipalId, ProjectId, StageName};
 use baton_domain::limits::STAGES_MAX;
 use baton_domain::pool::{PoolName, Pools};
-use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::text::{Line, Reason};
 use baton_domain::time::Timestamp;
 use baton_store::read::PAGE_MAX;
@@ -38,6 +38,14 @@ record! {
         archive_after: Option<Span>,
         /// Whether tasks with dependencies start by themselves once all are met.
         promote: Option<bool>,
+        /// Who alone moves its branches; the worker of the server's own machine, if nobody is named.
+        home: Option<PrincipalId>,
+        /// The branch that its work lands on; the one that is checked out, if none is named.
+        #[is_line(true)]
+        target: Option<Line>,
+        /// Where that branch is pushed to once it has moved: the name of a remote.
+        #[is_line(true)]
+        push: Option<Line>,
     }
 
     /// Which projects.
@@ -217,6 +225,7 @@ impl Add {
             pipeline: stages.unwrap_or_else(|| vec![coding]),
             archive_after: self.archive_after.map(|span| span.0),
             promote: self.promote.unwrap_or(false),
+            landing: Landing { home: self.home, target: self.target, push: self.push },
         }
     }
 }

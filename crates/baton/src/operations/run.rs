@@ -2,10 +2,13 @@
 
 mod block;
 mod claim;
+mod diff;
 mod end;
 mod exit;
 mod force;
 mod handoff;
+mod kept;
+mod logs;
 mod question;
 mod read;
 mod report;
@@ -17,10 +20,13 @@ pub(super) mod words;
 
 pub use block::{Block, Release, Unblock};
 pub use claim::Claim;
+pub use diff::Diff;
 pub use end::{Cancel, Complete, Fail, Retry};
 pub use exit::Exit;
 pub use force::{ForceFail, ForceRelease};
 pub use handoff::{Handoff, packet};
+pub use kept::newest_work;
+pub use logs::Logs;
 pub use question::{Answer, Ask, Receive};
 pub use read::{List, Show};
 pub use report::{Begin, Checkpoint, Heartbeat, Progress};

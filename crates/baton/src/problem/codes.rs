@@ -57,6 +57,7 @@ pub const CODES: &[Code] = &[
     code("internal", 500, 1, true, "Something broke", "baton doctor"),
     code("invalid", 422, 2, false, "A value breaks a rule", DESCRIBED),
     code("key_ended", 409, 5, false, "The key has ended", "baton key list"),
+    code("not_told", 502, 1, true, "Nobody was told", "baton channel list"),
     code(
         "key_reused",
         422,
@@ -76,6 +77,7 @@ pub const CODES: &[Code] = &[
     code("not_due", 409, 5, true, "The time has not come", "baton explain {task}"),
     code("not_for_you", 403, 4, false, "Not for this caller", "baton key list"),
     code("not_found", 404, 3, false, "There is no such thing", "baton ls"),
+    code("not_kept", 409, 5, true, "The work is not to be had here", "baton worktree list"),
     code("not_yet", 409, 5, false, "This version cannot do it yet", "a newer version of baton"),
     code("nothing_claimable", 409, 14, true, "Nothing to claim", "baton ls"),
     code("on_hold", 409, 5, false, "The task is on hold", "baton explain {task}"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::ids::{
-    Account, AttemptId, Capability, DeploymentId, ProjectId, RunId, StageName, TenantId,
+    Account, AttemptId, Capability, Commit, DeploymentId, ProjectId, RunId, StageName, TenantId,
 };
 use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::project::WorkedBy;
@@ -33,6 +33,18 @@ record! {
         fenced: Option<Code>,
         /// How its run stands, if its agent goes on.
         stands: Option<Standing>,
+    }
+}
+
+record! {
+    /// How a piece of work lands.
+    pub struct Ticket {
+        /// The branch; the one that is checked out, if absent.
+        target: Option<Line>,
+        /// What the commit says that brings it.
+        subject: Line,
+        /// Where the branch is pushed to once it has moved: the name of a remote.
+        push: Option<Line>,
     }
 }
 
@@ -91,6 +103,10 @@ frames! {
             session: Option<Conversation>,
             /// The work of the attempts before, if the server has it: what the attempt begins from.
             work: Option<Work>,
+            /// The commit of the task that passed its checks last: stages after that are about it, and about nothing newer.
+            head: Option<Commit>,
+            /// How it lands, if it is a car of the train.
+            landing: Option<Ticket>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
@@ -155,6 +171,14 @@ frames! {
         Checkpointed = "checkpointed" {
             /// Which attempt.
             attempt: AttemptId,
+        }
+
+        /// Somebody follows what the agent says: tell it now, as a `log`.
+        Listen = "listen" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The lines after this one.
+            after: u64,
         }
 
         /// No more runs are handed out here. Whatever runs goes on.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use baton_domain::command::Unfit;
 use baton_domain::deadline::Deadline;
 use baton_domain::ids::AttemptId;
 use baton_domain::policy::Policy;
@@ -12,10 +13,11 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
-    Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
-    Lost, Offered, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed, Resume,
-    Secret, Standing, Stands, Stopped, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
+    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation,
+    Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle,
+    Limit, Listen, Log, LogLine, LogVoice, Lost, Merged, Offered, Packet, Permission, Phase,
+    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped,
+    Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -75,7 +77,7 @@ fn coming() -> Vec<Up> {
             attempts: Some(vec![alive]),
         }
         .into(),
-        Credit { n: 3 }.into(),
+        Credit { n: 3, checks: Some(1), merges: Some(8) }.into(),
         Lifecycle {
             attempt: attempt(),
             seq: 1,
@@ -118,6 +120,7 @@ fn meeting() -> Vec<Up> {
             git,
             session: Some(conversation()),
             work: Some(work()),
+            log: Some(digest()),
         }
         .into(),
     ]
@@ -149,6 +152,10 @@ fn digest() -> baton_domain::ids::Digest {
     baton_domain::ids::Digest::new(&"e3".repeat(32)).expect("64 hex digits are a digest")
 }
 
+fn log_line() -> LogLine {
+    LogLine { number: 4, at: at(), voice: LogVoice::Said, text: "The tests pass.".to_owned() }
+}
+
 fn ending() -> Vec<Up> {
     let attempt = attempt();
     vec![
@@ -159,7 +166,18 @@ fn ending() -> Vec<Up> {
         Released { attempt, seq: 11, reason: said("the account is exhausted"), until: Some(at()) }
             .into(),
         Probed { attempt, seq: 12, met: true }.into(),
+        Merged {
+            attempt,
+            seq: 13,
+            how: Arrived::Unfit,
+            commit: None,
+            onto: Some(said("refs/heads/main")),
+            unfit: Some(Unfit::Conflict),
+            reason: Some(said("both change src/lib.rs")),
+        }
+        .into(),
         Heartbeat { attempts: vec![attempt] }.into(),
+        Log { attempt, lines: vec![log_line()] }.into(),
         Bye { reason: Some(said("the machine goes down")) }.into(),
     ]
 }
@@ -196,6 +214,7 @@ pub fn downs() -> Vec<Down> {
         Cancel { attempt, why: Verdict::Cancelled }.into(),
         Stands { attempt, how: Standing::Waiting }.into(),
         Checkpointed { attempt }.into(),
+        Listen { attempt, after: 3 }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
             code: said("not_yet"),
@@ -227,6 +246,12 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         account: Some(named("provider/main")),
         session: Some(conversation()),
         work: Some(work()),
+        head: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
+        landing: Some(Ticket {
+            target: Some(said("main")),
+            subject: said("feat: Let readers follow (T-128)"),
+            push: Some(said("origin")),
+        }),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

@@ -166,7 +166,7 @@ fn check_missing<S: Side>(examples: &[S]) {
 
 #[test]
 fn what_concerns_an_attempt_says_so_and_is_counted() {
-    let free = BTreeSet::from(["hello", "credit", "heartbeat", "bye"]);
+    let free = BTreeSet::from(["hello", "credit", "heartbeat", "log", "bye"]);
     for frame in ups() {
         let (_, shape) = shape_of(&frame);
         let both = shape.field("attempt").is_some() && shape.field("seq").is_some();

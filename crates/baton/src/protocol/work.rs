@@ -10,6 +10,9 @@ pub const BUNDLES_MAX: usize = 8;
 /// Bundles that one base may be made of: then the next one holds everything.
 pub const BASE_BUNDLES_MAX: usize = 4;
 
+/// The name under which the digest of a log is kept with a checkpoint.
+pub const LOG_KEPT_AS: &str = "baton-log";
+
 record! {
     /// A snapshot of the work on a task, and the blobs that it can be made from on any machine.
     pub struct Work {

@@ -4,25 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_domain::Refusal;
-use baton_domain::history::{CheckpointRecord, Past};
-use baton_domain::ids::{Account, Label, RunId, TaskId};
+use baton_domain::ids::{Account, Label, RunId};
 use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::run::{Mode, Run};
+use baton_domain::project::Project;
+use baton_domain::run::{Mode, Purpose, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
-use baton_store::{Error, PastId, TaskRow};
+use baton_store::{Error, TaskRow};
 use tokio::time::sleep;
 
 use crate::call::Call;
 use crate::engine::{Claimed, Target, Tokens, Wish};
-use crate::operations::{all_pools, find_project, packet};
+use crate::operations::{all_pools, find_project, newest_work, packet};
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Turn, Work, write,
+    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Ticket, Turn, write,
 };
+use crate::train::subject;
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post, ToldSoFar};
@@ -31,26 +32,25 @@ use super::post::{Mine, Post, ToldSoFar};
 const WAIT: Duration = Duration::from_secs(60);
 /// The same while all of them are shut.
 const WAIT_SHUT: Duration = Duration::from_secs(2);
-/// Runs of a task that are looked at for its last work: a pass through a few stages, over and over.
-const RUNS_BACK_MAX: usize = 32;
 /// How long to wait after a claim that the store could not carry out, or a run that could not be handed over.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 
 impl Post {
     /// Claims for the worker until it goes. Nothing is given up half-way: what was granted is handed
     /// over or given back.
-    pub(super) async fn claim_for(self: Arc<Self>) {
-        let mut credits = self.credits.subscribe();
+    pub(super) async fn claim_for(self: Arc<Self>, purpose: Purpose) {
+        let mut credits = self.credits.of(purpose).subscribe();
         loop {
             tokio::select! {
                 biased;
                 () = self.over() => return,
                 waited = credits.wait_for(|credits| *credits > 0) => if waited.is_err() { return },
             }
-            match self.next().await {
+            match self.next(purpose).await {
                 Ok((claimed, account)) => {
-                    self.credits.send_modify(|credits| *credits = credits.saturating_sub(1));
-                    self.hand_over(&claimed, account).await;
+                    let less = |credits: &mut u16| *credits = credits.saturating_sub(1);
+                    self.credits.of(purpose).send_modify(less);
+                    self.hand_over(&claimed, account, purpose).await;
                 }
                 Err(Error::Refused(refusal)) if refusal.may_pass() => {}
                 // Nothing more is handed out here.
@@ -64,8 +64,17 @@ impl Post {
     }
 
     /// The next run for the worker, and the first of its accounts that is open, under which it was claimed.
-    async fn next(&self) -> Result<(Claimed, Option<Account>), Error> {
+    async fn next(&self, purpose: Purpose) -> Result<(Claimed, Option<Account>), Error> {
         let engine = self.relay.engine();
+        let wants = match purpose {
+            Purpose::Work => Wants::Ready,
+            Purpose::Verify | Purpose::Probe => Wants::Submitted,
+            Purpose::Merge => Wants::Merges,
+        };
+        if wants != Wants::Ready {
+            let claimed = engine.claim_until(self.wish(None, wants), self.until(WAIT)).await;
+            return claimed.map(|claimed| (claimed, None));
+        }
         let (first, others) = match self.accounts.split_first() {
             None => (None, &[][..]),
             Some((first, others)) => (Some(first), others),
@@ -76,11 +85,11 @@ impl Post {
         let mut wait = WAIT;
         if !others.is_empty() {
             for account in self.accounts.iter().map(Some) {
-                match engine.claim(self.wish(account)).await {
+                match engine.claim(self.wish(account, wants)).await {
                     Err(Error::Refused(refusal)) if own_bar(&refusal) => {}
                     Err(Error::Refused(refusal)) if refusal.may_pass() => {
                         let claimed =
-                            engine.claim_until(self.wish(account), self.until(WAIT)).await;
+                            engine.claim_until(self.wish(account, wants), self.until(WAIT)).await;
                         return claimed.map(|claimed| (claimed, account.cloned()));
                     }
                     other => return other.map(|claimed| (claimed, account.cloned())),
@@ -89,7 +98,7 @@ impl Post {
             wait = WAIT_SHUT;
         }
         let first = if wait == WAIT_SHUT { self.soonest().await } else { first.cloned() };
-        let claimed = engine.claim_until(self.wish(first.as_ref()), self.until(wait)).await;
+        let claimed = engine.claim_until(self.wish(first.as_ref(), wants), self.until(wait)).await;
         claimed.map(|claimed| (claimed, first))
     }
 
@@ -112,7 +121,7 @@ impl Post {
         }
     }
 
-    fn wish(&self, account: Option<&Account>) -> Wish {
+    fn wish(&self, account: Option<&Account>, wants: Wants) -> Wish {
         Wish {
             tenant: self.caller.tenant.clone(),
             actor: self.actor.clone(),
@@ -126,7 +135,7 @@ impl Post {
                 project: None,
                 stage: None,
                 priority_min: Priority::lowest(),
-                wants: Wants::Ready,
+                wants,
             },
             target: Target::Next { wait: None },
             lease: None,
@@ -148,7 +157,7 @@ impl Post {
     }
 
     /// Hands a run over, or gives it back.
-    async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
+    async fn hand_over(&self, claimed: &Claimed, account: Option<Account>, purpose: Purpose) {
         points::pass(Point::RunClaimed);
         let attempt = claimed.attempt;
         let dispatch = match self.dispatch(claimed, account).await {
@@ -157,7 +166,7 @@ impl Post {
                 tracing::warn!(%attempt, detail = problem.detail(), "a run cannot be handed over");
                 self.give_back(attempt).await;
                 // The worker never hears of it, and has its room still; the same run is tried again soon.
-                self.add_credit(1);
+                self.add_credit(1, purpose);
                 return self.until(AFTER_TROUBLE).await;
             }
         };
@@ -235,7 +244,9 @@ impl Post {
             caps: Some(Caps::of(&flow.policy)),
             account,
             session: conversation(&call, run, id).await?,
-            work: work(&call, flow.checkpoints, id).await?,
+            work: newest_work(&call, flow.checkpoints, id).await?,
+            head: flow.head.clone(),
+            landing: ticket(&project, &row, held.purpose),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),
@@ -243,6 +254,14 @@ impl Post {
         };
         Ok(fitting(dispatch))
     }
+}
+
+/// How a car of the train lands.
+fn ticket(project: &Project, row: &TaskRow, purpose: Purpose) -> Option<Ticket> {
+    let subject = subject(row.flow.kind, row.brief.title.as_str(), row.flow.id);
+    let subject = Line::new("subject", subject).ok().filter(|_| purpose == Purpose::Merge)?;
+    let (target, push) = (project.landing.target.clone(), project.landing.push.clone());
+    Some(Ticket { target, subject, push })
 }
 
 /// The conversation of the attempt before, as its worker kept it last.
@@ -257,43 +276,6 @@ async fn conversation(call: &Call, run: &Run, id: RunId) -> Result<Option<Conver
         one.note.git.get(name)
     });
     Ok(kept.and_then(|line| Conversation::read(line.as_str())))
-}
-
-/// The newest work on the task that the server has, of this run or of one before it.
-async fn work(call: &Call, checkpoints: u32, id: RunId) -> Result<Option<Work>, Problem> {
-    if checkpoints == 0 {
-        return Ok(None);
-    }
-    for number in (1..=id.number).rev().take(RUNS_BACK_MAX) {
-        let run = call.run(RunId { number, ..id }).await?;
-        // What came late may be older than what came before it.
-        let newest = run.checkpoints.iter().filter_map(work_of).max_by_key(Work::age);
-        if newest.is_some() {
-            return Ok(newest);
-        }
-        if run.checkpoints_dropped > 0 {
-            let shown = run.checkpoints.first().map_or(checkpoints + 1, |first| first.number);
-            return long_ago(call, id.task, shown).await;
-        }
-    }
-    Ok(None)
-}
-
-/// The same among all checkpoints before this one: an agent may leave many, and change nothing.
-async fn long_ago(call: &Call, task: TaskId, before: u32) -> Result<Option<Work>, Problem> {
-    for number in (1..before).rev() {
-        if let Past::Checkpoint(one) = call.past(task, PastId::Checkpoint(number)).await?
-            && let Some(work) = work_of(&one)
-        {
-            return Ok(Some(work));
-        }
-    }
-    Ok(None)
-}
-
-fn work_of(one: &CheckpointRecord) -> Option<Work> {
-    let kept = one.note.git.iter().find(|(name, _)| name.as_str() == Work::KEPT_AS);
-    kept.and_then(|(_, line)| Work::read(line.as_str()))
 }
 
 /// The same within the bounds of a message: the text says everything that the sections say.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, Command, Expect, Note, Proof, Supervisor};
+use baton_domain::command::{self, Agent, Command, Expect, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
 use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, Label};
@@ -19,9 +19,10 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Checkpoint, Conversation, Fenced, Lifecycle, Limit, Phase, Side as _, Trouble, Up,
-    Work,
+    About, Ack, Arrived, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Merged,
+    Phase, Side as _, Trouble, Up, Work,
 };
+use crate::shape::choices::Word as _;
 
 use super::hello::lost;
 use super::post::{Post, holds};
@@ -131,7 +132,9 @@ impl Post {
             | Up::Lost(_)
             | Up::Released(_)
             | Up::Probed(_)
+            | Up::Merged(_)
             | Up::Heartbeat(_)
+            | Up::Log(_)
             | Up::Bye(_) => None,
         };
         if let (Some(id), Some(mine)) = (id, self.lock().get_mut(&attempt)) {
@@ -191,7 +194,8 @@ impl Post {
                 supervisor(Supervisor::Release { reason: frame.reason.clone(), until })
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
-            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Bye(_) => Ok(None),
+            Up::Merged(frame) => supervisor(Supervisor::Merged(Box::new(merged(frame)?))),
+            Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Log(_) | Up::Bye(_) => Ok(None),
         }
     }
 
@@ -311,6 +315,28 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
 }
 
+/// What became of a car of the train.
+fn merged(frame: &Merged) -> Result<command::Merged, Refused> {
+    let missing = |field: &'static str| {
+        let detail = format!("`{field}` is missing: say it of a car that is {}", frame.how.word());
+        Refused::Frame(Wrong { code: "invalid", detail, field: Some(field) })
+    };
+    let reason = || frame.reason.clone().ok_or_else(|| missing("reason"));
+    Ok(match frame.how {
+        Arrived::Landed => {
+            let commit = frame.commit.as_ref().ok_or_else(|| missing("commit"))?;
+            let commit = Line::new("commit", commit.to_string()).map_err(|_| missing("commit"))?;
+            let onto = frame.onto.clone().ok_or_else(|| missing("onto"))?;
+            command::Merged::Landed { commit, onto, receipts: vec![] }
+        }
+        Arrived::Unfit => {
+            let kind = frame.unfit.ok_or_else(|| missing("unfit"))?;
+            command::Merged::Unfit { kind, reason: reason()?, receipts: vec![] }
+        }
+        Arrived::Waits => command::Merged::Waits { reason: reason()? },
+    })
+}
+
 /// What is kept of the work tree, with the conversation to go on with and the blobs that hold the work: the next
 /// attempt is handed them, wherever it is.
 fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
@@ -321,7 +347,8 @@ fn with_own(frame: &Checkpoint) -> BTreeMap<Label, Line> {
     // Nobody kept the work of another attempt.
     let attempt = frame.attempt.number;
     let work = frame.work.clone().map(|work| (Work::KEPT_AS, Work { attempt, ..work }.line()));
-    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work) {
+    let log = frame.log.as_ref().map(|log| (LOG_KEPT_AS, log.as_str().to_owned()));
+    for (name, line) in [(Conversation::KEPT_AS, session)].into_iter().chain(work).chain(log) {
         if let (Ok(name), Ok(line)) = (name.parse(), Line::new("git", line))
             && git.len() < EVIDENCE_MAX
         {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use baton_store::sqlite::OpenError;
 use baton_store::{blobs, postgres};
 
+use crate::notices::Range;
 use crate::surroundings::Database;
 use crate::{home, tokens};
 
@@ -30,6 +31,8 @@ pub struct Wish {
     pub folder: PathBuf,
     /// A database elsewhere; in the data folder if none is named.
     pub database: Option<Database>,
+    /// Where programs are looked for: git, which says what a run changed.
+    pub programs: Vec<PathBuf>,
     /// Where blobs are; in the data folder if nobody says.
     pub blobs: Option<PathBuf>,
     /// How many GiB of them each tenant may keep.
@@ -44,6 +47,8 @@ pub struct Wish {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// How often somebody may ask.
     pub rates: Rates,
+    /// Addresses inside that webhooks may go to.
+    pub webhook_allow: Vec<Range>,
     /// Whether to stop when standard input ends.
     pub with_stdin: bool,
     /// Names under which it is asked for besides those of this machine.

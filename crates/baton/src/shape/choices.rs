@@ -1,6 +1,6 @@
 //! The words of the domain's closed lists.
 
-use baton_domain::command::Clear;
+use baton_domain::command::{Clear, Unfit};
 use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Cap, Certainty, Death, Mark, Mode, Purpose, RunResult};
@@ -78,14 +78,17 @@ choices! {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
     }
+    Unfit {
+        Conflict = "conflict", Gates = "gates", Empty = "empty", NoCommits = "no_commits",
+    }
     Clear { Body = "body", Assignee = "assignee", }
     Approval { NotRequired = "not_required", Pending = "pending", Approved = "approved", }
     Hold { Frozen = "frozen", Review = "review", }
     Caller {
         Person = "person", Agent = "agent", Worker = "worker", Bot = "bot", System = "system",
     }
-    WorkedBy { Agent = "agent", Baton = "baton", Person = "person", }
-    PassedBy { Server = "server", Person = "person", }
+    WorkedBy { Agent = "agent", Baton = "baton", Train = "train", Person = "person", }
+    PassedBy { Server = "server", Agent = "agent", Person = "person", }
     Mark { Sent = "sent", Delivered = "delivered", Applied = "applied", }
     RunResult { Verified = "verified", Unverified = "unverified", Rejected = "rejected", }
     Ended {
@@ -110,6 +113,7 @@ choices! {
     Cap {
         Continuations = "continuations", Losses = "losses", Tries = "tries", Stalls = "stalls",
         Turns = "turns", ToolCalls = "tool_calls", Tokens = "tokens", Budget = "budget",
+        Setbacks = "setbacks",
     }
     Deadline {
         ProcessStart = "process_start", PromptWrite = "prompt_write", FirstEvent = "first_event",

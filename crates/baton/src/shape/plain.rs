@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{
-    Account, AttemptId, Capability, ConcurrencyKey, DeploymentId, Digest, KeyName, Label, LineId,
-    NAME_BYTES_MAX, PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId,
-    TenantId,
+    Account, AttemptId, Capability, ChannelName, Commit, ConcurrencyKey, DeploymentId, Digest,
+    KeyName, Label, LineId, NAME_BYTES_MAX, PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX,
+    StageName, TaskId, TenantId,
 };
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
@@ -117,6 +117,7 @@ macro_rules! named {
 named! {
     TenantId = NAME_BYTES_MAX, "local";
     KeyName = NAME_BYTES_MAX, "laptop";
+    ChannelName = SHORT_NAME_BYTES_MAX, "phone";
     PrincipalId = NAME_BYTES_MAX, "ada";
     ProjectId = NAME_BYTES_MAX, "shop";
     StageName = SHORT_NAME_BYTES_MAX, "coding";
@@ -146,6 +147,7 @@ ids! {
     RunRef = 25, "^(R-[1-9][0-9]{0,11}\\.[1-9][0-9]{0,9}|T-[1-9][0-9]{0,11}|mine)$", "R-128.2";
     Digest = 64, "^[0-9a-f]{64}$",
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    Commit = 64, "^([0-9a-f]{40}|[0-9a-f]{64})$", "9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7";
     When = 40, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$", "2026-11-15T09:30:00Z";
     Span = 40, "^[0-9]+ *(ms|s|m|h|d)( *[0-9]+ *(ms|s|m|h))*$", "5m";
     Money = 20, "^[0-9]+(\\.[0-9]{1,6})?$", "12.50";

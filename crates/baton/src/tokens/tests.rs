@@ -118,7 +118,7 @@ fn each_speaker_has_only_its_own_words() {
         assert_eq!(said.expect_err("it has no such words").code(), "not_for_you");
     };
     let renew = || Supervisor::Renew { lease: None };
-    let verdict = || Verdict { receipts: vec![] };
+    let verdict = || Verdict::default();
     assert!(pass(Speaker::Agent).agent(Agent::Begin).is_ok());
     denied(pass(Speaker::Agent).supervisor(renew()));
     denied(pass(Speaker::Agent).verdict(verdict()));

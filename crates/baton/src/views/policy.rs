@@ -22,6 +22,9 @@ record! {
         /// Endings without a result in a row, with the work as it was, before a person must look.
         #[usual(Policy::default().stalls_max)]
         stalls_max: Option<u8>,
+        /// How often in a row Baton or the train may send it back from one stage before a person must look.
+        #[usual(Policy::default().setbacks_max)]
+        setbacks_max: Option<u8>,
         /// Turns that one attempt may take.
         #[usual(Policy::default().turns_max)]
         turns_max: Option<u32>,
@@ -65,6 +68,7 @@ impl PolicyView {
             losses_max: Some(policy.losses_max),
             tries_max: Some(policy.tries_max),
             stalls_max: Some(policy.stalls_max),
+            setbacks_max: Some(policy.setbacks_max),
             turns_max: Some(policy.turns_max),
             tool_calls_max: Some(policy.tool_calls_max),
             tokens_max: Some(policy.tokens_max),
@@ -88,6 +92,7 @@ impl PolicyView {
             losses_max: self.losses_max,
             tries_max: self.tries_max,
             stalls_max: self.stalls_max,
+            setbacks_max: self.setbacks_max,
             turns_max: self.turns_max,
             tool_calls_max: self.tool_calls_max,
             tokens_max: self.tokens_max,

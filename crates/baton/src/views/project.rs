@@ -1,6 +1,6 @@
 //! A project as callers see it.
 
-use baton_domain::ids::{ProjectId, StageName};
+use baton_domain::ids::{PrincipalId, ProjectId, StageName};
 use baton_domain::limits::STAGES_MAX;
 use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::text::Line;
@@ -23,6 +23,14 @@ record! {
         archive_after: Option<Span>,
         /// Whether tasks with dependencies start by themselves once all are met.
         promote: bool,
+        /// Who alone moves its branches; the worker of the server's own machine, if nobody is named.
+        home: Option<PrincipalId>,
+        /// The branch that its work lands on; the one that is checked out, if none is named.
+        #[is_line(true)]
+        target: Option<Line>,
+        /// Where that branch is pushed to once it has moved.
+        #[is_line(true)]
+        push: Option<Line>,
         /// Why none of its runs may be claimed now.
         paused: Option<PauseView>,
     }
@@ -48,6 +56,9 @@ impl ProjectView {
             stages: project.pipeline.iter().map(StageView::of).collect(),
             archive_after: project.archive_after.map(Span),
             promote: project.promote,
+            home: project.landing.home.clone(),
+            target: project.landing.target.clone(),
+            push: project.landing.push.clone(),
             paused,
         }
     }

@@ -6,6 +6,7 @@ use baton_domain::event::{Event, Opened};
 use baton_domain::ids::{PrincipalId, ProjectId, StageName, TaskId, TenantId};
 use baton_domain::lane::{Claimant, Lane, Wants};
 use baton_domain::pool::PoolName;
+use baton_domain::project::WorkedBy;
 use baton_domain::run::{Mode, Purpose};
 use baton_domain::task::{Flow, Priority, Task};
 use baton_domain::text::Title;
@@ -48,7 +49,14 @@ fn queued(stage: &str) -> Task {
         Event::Created { id: TaskId(1), ancestors: vec![], met: vec![], task: Box::new(task) };
     let mut task = Task::born(&created, Timestamp(0)).expect("it is a birth");
     let stage = StageName::new(stage).expect("a plain word is a name");
-    let run = Opened { number: 1, stage: stage.clone(), previous: None, depth: 0, due_at: None };
+    let run = Opened {
+        number: 1,
+        stage: stage.clone(),
+        previous: None,
+        depth: 0,
+        due_at: None,
+        worked_by: WorkedBy::Agent,
+    };
     let moved = Event::Moved { to: Some(stage), run: Some(run), doubted: false };
     task.apply(&moved, Timestamp(0));
     task

@@ -26,6 +26,7 @@ use super::courier::Courier;
 use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told, Why};
 use super::ground::Ground;
 use super::link::Link;
+use super::log::Log;
 use super::parcel::Kept;
 use super::prepare::Premises;
 
@@ -60,6 +61,7 @@ pub struct Driver {
     words: mpsc::Receiver<Word>,
     course: Course,
     follower: Follower,
+    log: Log,
     place: Place,
     ground: Option<Ground>,
     courier: Courier,
@@ -111,6 +113,8 @@ impl Driver {
         // Some programs are given their tools in the conversation, not at their start.
         let tools = premises.tools(&card);
         let follower = card.program().follow(&card.turn(Some(&tools)));
+        let secrets = premises.secrets_of(&card);
+        let log = Log::new(card.program(), secrets.iter().map(String::as_str));
         let place = Place::at(premises.attempt(attempt));
         Self {
             premises,
@@ -119,6 +123,7 @@ impl Driver {
             words,
             course,
             follower,
+            log,
             place,
             ground: None,
             courier,
@@ -362,6 +367,11 @@ impl Driver {
 
     async fn hear(&mut self, word: Word) {
         let input = match word {
+            Word::Listen { after } => {
+                self.catch_up().await;
+                let attempt = self.card.dispatch.attempt;
+                return self.link.overheard(attempt, self.log.after(after));
+            }
             Word::Said(said) => Input::Said(said),
             Word::Renewed { until } => {
                 self.fence = self.fence.max(until);

@@ -219,7 +219,7 @@ impl Shared {
 fn unsent(frame: Checkpoint, why: &str) -> Checkpoint {
     let cut = &why[..why.floor_char_boundary(WHY_BYTES_MAX)];
     let summary = Summary::new("summary", format!("Snapshot, on its machine alone: {cut}")).ok();
-    Checkpoint { summary, work: None, ..frame }
+    Checkpoint { summary, work: None, log: None, ..frame }
 }
 
 fn failed(failure: Failure) -> Failed {

@@ -18,7 +18,9 @@ use tokio::time::{sleep, timeout};
 use crate::chance::Chance;
 use crate::client::{Address, Client, KeyFrom, Origin, Trust, Wire};
 use crate::points::{self, Point};
-use crate::protocol::{Bye, Credit, Down, Heartbeat, Hello, Offered, Up, VERSION, Welcome};
+use crate::protocol::{
+    Bye, Credit, Down, Heartbeat, Hello, Log, LogLine, Offered, Up, VERSION, Welcome,
+};
 use crate::websocket::{Refused, WebSocket};
 
 use super::course::Told;
@@ -146,7 +148,12 @@ impl Link {
 
     /// There is room for so many more runs. Told anew after each welcome.
     pub fn credit(&self, n: u16) {
-        self.say(Credit { n });
+        self.say(Credit { n, checks: None, merges: None });
+    }
+
+    /// There is room for so many more cars of the train.
+    pub fn credit_merges(&self, n: u16) {
+        self.say(Credit { n: 0, checks: None, merges: Some(n) });
     }
 
     /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.
@@ -155,12 +162,17 @@ impl Link {
         self.aside.try_send(Heartbeat { attempts }.into()).is_ok()
     }
 
+    /// What an agent said, for whoever follows it now.
+    pub fn overheard(&self, attempt: AttemptId, lines: Vec<LogLine>) {
+        self.say(Log { attempt, lines });
+    }
+
     /// The worker goes.
     pub fn bye(&self) {
         self.say(Bye { reason: None });
     }
 
-    /// What concerns no attempt is worth nothing later: without a server it is dropped.
+    /// What is not kept is worth nothing later: without a server it is dropped.
     fn say(&self, frame: impl Into<Up>) {
         drop(self.aside.try_send(frame.into()));
     }

@@ -76,6 +76,18 @@ impl Shelf {
         Ok(made.into_temp_path())
     }
 
+    /// Keeps bytes that are to become part of a parcel.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn hold(&self, bytes: &[u8]) -> io::Result<Blob> {
+        files::make_folder(&self.0)?;
+        let name = self.name()?;
+        fs::write(&name, bytes)?;
+        let digest = digested(&name).map_err(io::Error::other)?;
+        whole((name, digest))
+    }
+
     /// Takes away the files that no parcel names: somebody was killed before the parcel was whole.
     ///
     /// # Errors
@@ -305,6 +317,7 @@ mod tests {
             git: std::collections::BTreeMap::new(),
             session: None,
             work: None,
+            log: None,
         };
         let parcel = Parcel { frame, blobs: vec![blob.clone()] };
         shelf.put(&parcel, None).expect("a parcel that waits");

@@ -18,6 +18,7 @@ use crate::chance::Chance;
 use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
 use crate::contract;
 use crate::files::{make_folder, replace};
+use crate::gates::Rooms;
 use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
@@ -34,6 +35,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const PACKET_BYTES_MAX: usize = 120 << 10;
 /// Where programs are looked for if the worker was not told.
 pub(super) const PATH_USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is part of the name of a variable that holds a secret.
+const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
 
 /// What every agent is told before its hand-off.
 const RULES: &str = "\
@@ -309,6 +313,19 @@ impl Premises {
         [(name.to_owned(), place), ("BATON_CLAIM_TOKEN".to_owned(), token)].into()
     }
 
+    /// What an agent is given that nobody may read in its log.
+    #[must_use]
+    pub fn secrets_of(&self, card: &Card) -> Vec<String> {
+        let is_secret = |name: &str| SECRET_WORDS.iter().any(|word| name.contains(word));
+        let passed =
+            self.settings.env.iter().filter_map(|name| self.found.variables.get_key_value(name));
+        let own = self.settings.agents.get(&card.agent).into_iter().flat_map(|agent| &agent.env);
+        let named = passed.chain(own).filter(|(name, _)| is_secret(name));
+        let tokens = [&card.dispatch.token, &card.dispatch.agent_token];
+        let tokens = tokens.into_iter().map(|token| token.reveal().to_owned());
+        named.map(|(_, value)| value.clone()).chain(tokens).collect()
+    }
+
     /// The whole environment: nothing is inherited that is not on the list.
     fn environment(
         &self,
@@ -332,6 +349,20 @@ impl Premises {
         env.extend(self.reach(card));
         env.extend(plan.environment.iter().cloned());
         env
+    }
+
+    /// Where the gates of the train are run.
+    #[must_use]
+    pub fn rooms_of(&self, whose: &Whose) -> Rooms {
+        Rooms {
+            folder: self.folder().join("rooms"),
+            deployment: plain(whose.deployment.as_str()),
+            variables: self.found.variables.clone(),
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
+            fixed: vec![],
+            isolation: self.isolation(),
+            shim: None,
+        }
     }
 
     pub(super) fn isolation(&self) -> Wanted {

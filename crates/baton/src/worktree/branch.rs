@@ -65,7 +65,7 @@ impl Repository {
     }
 
     /// Copies a commit and what it needs, and makes sure that nothing is missing.
-    fn receive<'a>(
+    pub(super) fn receive<'a>(
         &self,
         depot: &Depot,
         commit: &Oid,

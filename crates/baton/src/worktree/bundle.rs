@@ -109,22 +109,34 @@ impl House {
             if is_last && holds != commit {
                 return Err(Error::OtherBundle(commit.clone()));
             }
-            let missing = depot.missing(&head.needs)?;
-            if let Some(first) = missing.first() {
-                return Err(Error::MissingBase(first.to_string()));
-            }
-            depot.call("bundle").arg("unbundle").arg(bundle).long().run()?;
-            if !depot.has(holds)? {
-                return Err(Error::OtherBundle(holds.clone()));
-            }
-            // A pack can be whole in itself and still miss what it builds on.
-            let call = depot.call("rev-list").args(["--objects", "--quiet", holds.as_str()]);
-            call.arg("--not").args(head.needs.iter().map(Oid::as_str)).long().run()?;
+            unbundle(&depot, bundle, &head, holds)?;
             // What is named stays, for the next one to build on.
             depot.pin(&format!("{under}{holds}"), holds)?;
         }
         Ok(())
     }
+}
+
+/// Takes a bundle in, whatever it holds.
+pub(super) fn take_in(depot: &Depot, bundle: &Path) -> Result<(), Error> {
+    let head = Head::read(bundle)?;
+    let holds = head.holds.last().ok_or_else(|| Error::NoCommit(bundle.display().to_string()))?;
+    unbundle(depot, bundle, &head, holds)
+}
+
+fn unbundle(depot: &Depot, bundle: &Path, head: &Head, holds: &Oid) -> Result<(), Error> {
+    let missing = depot.missing(&head.needs)?;
+    if let Some(first) = missing.first() {
+        return Err(Error::MissingBase(first.to_string()));
+    }
+    depot.call("bundle").arg("unbundle").arg(bundle).long().run()?;
+    if !depot.has(holds)? {
+        return Err(Error::OtherBundle(holds.clone()));
+    }
+    // A pack can be whole in itself and still miss what it builds on.
+    let call = depot.call("rev-list").args(["--objects", "--quiet", holds.as_str()]);
+    call.arg("--not").args(head.needs.iter().map(Oid::as_str)).long().run()?;
+    Ok(())
 }
 
 /// What stands before the pack.

@@ -15,8 +15,9 @@ const LOOSE_OBJECTS_MAX: u32 = 1_000;
 /// Bytes of what may be taken in at once. A history that is larger should be cloned by hand.
 pub(super) const PACK_BYTES_MAX: u64 = 8 << 30;
 
-/// Attributes that overrule those of a tree: bytes stay the bytes that they are, and no filter is asked.
-const ATTRIBUTES: &str = "* -text -eol -ident -filter -working-tree-encoding -diff -merge\n";
+/// Attributes that overrule those of a tree: bytes stay the bytes that they are, no filter and no driver is asked.
+pub(super) const ATTRIBUTES: &str =
+    "* -text -eol -ident -filter -working-tree-encoding -diff merge\n";
 
 /// A repository of Baton's own.
 #[derive(Clone, Debug)]
@@ -63,6 +64,10 @@ impl Depot {
             }
         };
         placed().map_err(Error::file(&self.folder))
+    }
+
+    pub(super) fn git(&self) -> &Git {
+        &self.git
     }
 
     /// Calls git under our settings.

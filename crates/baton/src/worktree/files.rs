@@ -1,5 +1,7 @@
-//! The files of one commit, read as data. The repository is somebody's, so its settings are not read: its
+//! The files of one commit, read as data. A repository that is somebody's is not asked under its settings: its
 //! objects are borrowed by a repository of ours that lives as long as the look.
+
+use std::path::PathBuf;
 
 use baton_domain::ids::{ProjectId, TenantId};
 use tempfile::TempDir;
@@ -13,10 +15,14 @@ use super::{Depot, Error, House, Oid, Repository};
 #[derive(Debug)]
 pub struct Files {
     depot: Depot,
-    repository: Repository,
+    /// Objects of somebody else that are looked at, too.
+    borrowed: Option<PathBuf>,
     commit: Oid,
-    #[expect(dead_code, reason = "the folder of the depot lives as long as this")]
-    place: TempDir,
+    #[expect(
+        dead_code,
+        reason = "the folder of a depot that was made for the look lives as long as this"
+    )]
+    place: Option<TempDir>,
 }
 
 impl Repository {
@@ -27,7 +33,16 @@ impl Repository {
     pub fn files(&self, commit: &Oid) -> Result<Files, Error> {
         let place = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
         let depot = Depot::open(self.git(), &place.path().join("depot"), commit)?;
-        Ok(Files { depot, repository: self.clone(), commit: commit.clone(), place })
+        let (borrowed, place) = (Some(self.objects()), Some(place));
+        Ok(Files { depot, borrowed, commit: commit.clone(), place })
+    }
+}
+
+impl Depot {
+    /// The files of a commit that is here.
+    #[must_use]
+    pub fn files(&self, commit: &Oid) -> Files {
+        Files { depot: self.clone(), borrowed: None, commit: commit.clone(), place: None }
     }
 }
 
@@ -82,8 +97,11 @@ impl Files {
     }
 
     fn call<'a>(&self, what: &str) -> Call<'a> {
-        let objects = quoted(&self.repository.objects());
-        self.depot.call(what).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
+        let call = self.depot.call(what);
+        match &self.borrowed {
+            Some(objects) => call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(objects)),
+            None => call,
+        }
     }
 }
 

@@ -108,6 +108,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 pub struct Git {
     program: PathBuf,
     path: OsString,
+    version: AtLeast,
 }
 
 /// Bytes that a call reads, written by whoever knows them while it runs.
@@ -145,13 +146,23 @@ impl Git {
         let folders: Vec<_> = folders.iter().filter(|folder| folder.is_absolute()).collect();
         let program = folders.iter().map(|folder| folder.join("git")).find(|path| path.is_file());
         let path = std::env::join_paths(folders).map_err(|_| Error::NoGit)?;
-        let git = Self { program: program.ok_or(Error::NoGit)?, path };
+        let mut git = Self { program: program.ok_or(Error::NoGit)?, path, version: OLDEST };
         let said = git.call(Path::new("/dev/null"), "version").run()?;
         let said = String::from_utf8_lossy(&said).trim().to_owned();
         match version(&said) {
-            Some(found) if found >= OLDEST => Ok(git),
+            Some(found) if found >= OLDEST => {
+                git.version = found;
+                Ok(git)
+            }
             Some(_) | None => Err(Error::OldGit { found: said, needed: OLDEST }),
         }
+    }
+
+    /// Refuses if it is older than this.
+    pub(super) fn is_at_least(&self, needed: AtLeast) -> Result<(), Error> {
+        let AtLeast(major, minor) = self.version;
+        let found = format!("git {major}.{minor}");
+        if self.version >= needed { Ok(()) } else { Err(Error::OldGit { found, needed }) }
     }
 
     /// Calls a command of git in a repository.

@@ -52,6 +52,10 @@ impl Repository {
         &self.git
     }
 
+    pub(super) fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }

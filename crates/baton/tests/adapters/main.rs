@@ -5,5 +5,6 @@
 mod fixture;
 mod laws;
 mod limits;
+mod narrated;
 mod plans;
 mod recorded;

@@ -236,7 +236,8 @@ async fn verify(scene: &Scene) {
         at: engine.now(),
         signed: None,
     };
-    let verdict = pass.verdict(Verdict { receipts: vec![receipt] }).expect("a worker may");
+    let verdict =
+        pass.verdict(Verdict { receipts: vec![receipt], commit: None }).expect("a worker may");
     let aim = Aim::Task(pass.task, vec![verdict]);
     engine.submit(Order { tenant, actor, aim, request: None }).await.expect("it is verified");
 }

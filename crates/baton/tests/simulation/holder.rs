@@ -283,7 +283,7 @@ impl Holder {
             return hand.supervisor.supervisor(Supervisor::Exited);
         }
         let passes = diligent || world.chance.chance(0.4);
-        hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()) })
+        hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()), commit: None })
     }
 
     fn bury(

@@ -128,6 +128,8 @@ impl Sightings {
             | Event::Published
             | Event::Approved
             | Event::Moved { .. }
+            | Event::SetBack { .. }
+            | Event::Merged { .. }
             | Event::Archived
             | Event::HoldSet { .. }
             | Event::DependencyAdded { .. }

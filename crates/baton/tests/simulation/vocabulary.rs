@@ -6,7 +6,7 @@ use baton_domain::ids::{
     Capability, Digest, LineId, PrincipalId, ProjectId, StageName, TaskId, TenantId,
 };
 use baton_domain::policy::Policy;
-use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::text::Text;
 use baton_domain::time::{Millis, Timestamp};
 use baton_store::{Actor, Kind as Caller};
@@ -50,6 +50,7 @@ pub fn project() -> Project {
         pipeline: vec![spec("coding", PassedBy::Server), spec("qa", PassedBy::Person)],
         archive_after: Some(Millis::minutes(5)),
         promote: true,
+        landing: Landing::default(),
     }
 }
 
@@ -63,6 +64,7 @@ pub fn policy(chance: &mut Chance) -> Policy {
         losses_max,
         tries_max: if chance.chance(0.3) { 4 } else { 50 },
         stalls_max: if chance.chance(0.3) { 2 } else { 20 },
+        setbacks_max: 3,
         turns_max: 200,
         tool_calls_max: 2_000,
         tokens_max: 10_000_000,

@@ -2,11 +2,14 @@
 
 mod answers;
 mod background;
+mod explained;
 mod fenced;
 mod handoff;
 mod house;
 mod killed;
+mod landing;
 mod limits;
+mod looked_at;
 mod machines;
 mod points;
 #[path = "../support/processes.rs"]

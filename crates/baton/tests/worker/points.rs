@@ -36,7 +36,9 @@ struct Case {
 }
 
 fn places() -> impl Iterator<Item = &'static str> {
-    POINTS.iter().map(|point| point.word()).chain(OF_THE_AGENT)
+    // The train has a test of its own, in which it runs alone.
+    let of_others = |word: &&str| !word.starts_with("train.");
+    POINTS.iter().map(|point| point.word()).filter(of_others).chain(OF_THE_AGENT)
 }
 
 /// Everybody alone, then everybody with each of the others.

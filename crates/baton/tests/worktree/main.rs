@@ -3,8 +3,10 @@
 mod branches;
 mod creating;
 mod elsewhere;
+mod gates;
 mod hostile;
 mod keeping;
 mod plain;
 mod snapshots;
+mod train;
 mod world;

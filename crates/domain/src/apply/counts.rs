@@ -63,7 +63,7 @@ impl Tally {
                 Cap::Losses => self.losses = 0,
                 Cap::Tries => self.tries = 0,
                 Cap::Stalls => self.stalls = 0,
-                Cap::Turns | Cap::ToolCalls | Cap::Tokens | Cap::Budget => {}
+                Cap::Turns | Cap::ToolCalls | Cap::Tokens | Cap::Budget | Cap::Setbacks => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::command::NewTask;
 use crate::event::{Event, Opened};
-use crate::ids::TaskId;
+use crate::ids::{StageName, TaskId};
 use crate::limits::{CAPABILITIES_MAX, CHILDREN_MAX, DEPTH_MAX, LABELS_MAX, START_AHEAD_MAX};
 use crate::reaction::{Cause, Reaction};
 use crate::refusal::Refusal;
@@ -33,9 +33,11 @@ pub(super) fn create(
             met.push(*on);
         }
     }
+    let met_all = met.len() == task.depends_on.len();
     let created = Event::Created { id, ancestors, met, task: Box::new(task.clone()) };
     let mut events = vec![created];
-    if let Some(stage) = &task.start_in {
+    let start_in = task.start_in.as_ref().or_else(|| promoted(scene, task, met_all));
+    if let Some(stage) = start_in {
         if scene.project.stage(stage).is_none() {
             return Err(Refusal::NoStage { stage: stage.clone() });
         }
@@ -45,12 +47,20 @@ pub(super) fn create(
             previous: None,
             depth: 0,
             due_at: task.start_at.filter(|due_at| *due_at > now),
+            worked_by: scene.project.worked_by(stage),
         };
         let first = scene.project.first().is_some_and(|spec| spec.name == *stage);
         let run = (task.kind != Kind::Epic).then_some(opened);
         events.push(Event::Moved { to: Some(stage.clone()), run, doubted: !first });
     }
     Ok(Decision { events, reactions: tell_parent(scene, task, id), ..Decision::default() })
+}
+
+/// Where a task begins by itself that only waited for what is done already.
+fn promoted<'a>(scene: &Scene<'a>, task: &NewTask, met_all: bool) -> Option<&'a StageName> {
+    let waited = scene.project.promote && met_all && !task.depends_on.is_empty();
+    let begins = waited && !task.draft && task.kind != Kind::Epic;
+    scene.project.first().filter(|_| begins).map(|spec| &spec.name)
 }
 
 /// A parent that asked a person what is to become of it need not ask any more.

@@ -30,8 +30,10 @@ pub(super) fn claim(
         .iter()
         .find(|lane| lane.admits(&wish.claimant))
         .ok_or_else(|| not_for_you(flow, run, wish))?;
-    if purpose(lane.sort) == Purpose::Work {
-        works_there(scene, run, wish)?;
+    let purpose = purpose(lane.sort, scene.project.worked_by(&run.stage));
+    match lane.sort {
+        Sort::Ready | Sort::Blocked { .. } => works_there(scene, run, wish)?,
+        Sort::Probe | Sort::Submitted => {}
     }
     let takes = afford(scene, flow, lane, wish, now)?;
     let attempt = flow.attempts + 1;
@@ -39,7 +41,7 @@ pub(super) fn claim(
         attempt,
         holder: wish.claimant.principal.clone(),
         mode: wish.claimant.mode,
-        purpose: purpose(lane.sort),
+        purpose,
         takes: takes.clone(),
     };
     let lease = Lease {
@@ -52,7 +54,7 @@ pub(super) fn claim(
     };
     // The claimer is given what a person said with the hand-off.
     let unheard = run.answer.is_some_and(|answer| answer.mark == Mark::Sent);
-    let hears = unheard && purpose(lane.sort) == Purpose::Work;
+    let hears = unheard && purpose == Purpose::Work;
     let delivered = hears.then_some(Event::AnswerMarked { mark: Mark::Delivered });
     Ok(Decision {
         events: [claimed].into_iter().chain(delivered).collect(),
@@ -62,11 +64,14 @@ pub(super) fn claim(
     })
 }
 
-fn purpose(sort: Sort) -> Purpose {
-    match sort {
-        Sort::Ready | Sort::Blocked { .. } => Purpose::Work,
-        Sort::Probe => Purpose::Probe,
-        Sort::Submitted => Purpose::Verify,
+fn purpose(sort: Sort, worked_by: WorkedBy) -> Purpose {
+    match (sort, worked_by) {
+        (Sort::Ready | Sort::Blocked { .. }, WorkedBy::Agent | WorkedBy::Person) => Purpose::Work,
+        (Sort::Ready | Sort::Blocked { .. }, WorkedBy::Train) => Purpose::Merge,
+        (Sort::Ready | Sort::Blocked { .. }, WorkedBy::Baton) | (Sort::Submitted, _) => {
+            Purpose::Verify
+        }
+        (Sort::Probe, _) => Purpose::Probe,
     }
 }
 
@@ -90,17 +95,18 @@ fn claimable(flow: &Flow) -> Result<&Run, Refusal> {
     }
 }
 
-/// A stage that a person works is not for agents; one that Baton works is for its workers.
+/// A stage that a person works is not for agents, one that Baton works is for its workers.
 fn works_there(scene: &Scene<'_>, run: &Run, wish: &Claim) -> Result<(), Refusal> {
     let claimant = &wish.claimant;
     if scene.project.lets_work(claimant, &run.stage) {
         return Ok(());
     }
-    let worked_by = scene.project.stage(&run.stage).map(|spec| spec.worked_by);
     Err(Refusal::NotForYou {
-        why: match worked_by.unwrap_or_default() {
+        why: match scene.project.worked_by(&run.stage) {
             WorkedBy::Person => "a person works this stage",
-            WorkedBy::Baton | WorkedBy::Agent => "Baton itself works this stage",
+            WorkedBy::Baton => "Baton itself works this stage",
+            WorkedBy::Train => "the home of the project works this stage",
+            WorkedBy::Agent => "an agent works this stage",
         },
     })
 }

@@ -42,6 +42,8 @@ pub(super) fn edit(scene: &Scene<'_>, flow: &Flow, asked: &Patch) -> Result<Deci
             Cap::Tokens => policy.tokens_max > flow.policy.tokens_max,
             // No policy gives money.
             Cap::Budget => false,
+            // What was sent back so often is counted as sent back once more.
+            Cap::Setbacks => policy.setbacks_max > flow.policy.setbacks_max,
         })
     });
     let mut events = vec![Event::Edited { patch: Box::new(patch) }];

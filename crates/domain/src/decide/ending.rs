@@ -8,7 +8,7 @@ use crate::event::{Event, Opened, Then};
 use crate::ids::StageName;
 use crate::limits::{BACKSTOP, RECURRENCE_MAX};
 use crate::pool::{PoolMove, PoolName, Take};
-use crate::project::PassedBy;
+use crate::project::{PassedBy, Project};
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
     Block, Cap, Certainty, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase,
@@ -19,7 +19,8 @@ use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
-use super::Grip;
+use super::wake::wake;
+use super::{Grip, landing, spend};
 
 /// A verdict on an attempt, with the words that go with it.
 pub(super) struct Sentence {
@@ -72,9 +73,9 @@ pub(super) fn end(
     death: Option<Death>,
     now: Timestamp,
 ) -> Decision {
-    let consequence = if was_for_want_of_money(grip, &sentence.outcome)
+    let consequence = if spend::was_for_want(grip, &sentence.outcome)
         && matches!(grip.held.phase, Phase::Stopping { .. })
-        && has_money(scene, grip.flow, now)
+        && spend::has_money(scene, grip.flow, now)
     {
         // More came while death was awaited, and nobody would tell the run again.
         within_tries(grip, Counts::Try, Then::Queued, now)
@@ -82,29 +83,6 @@ pub(super) fn end(
         consequence(grip, &sentence.outcome, now)
     };
     finish_attempt(scene, grip, sentence, death, consequence)
-}
-
-/// Whether the run waits for money after such an ending, and more of it would let it go on.
-fn was_for_want_of_money(grip: &Grip<'_>, outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Blocked { block, .. } => {
-            block.why == (Why::Limit { cap: Cap::Budget }) && !with_recurrence(grip, block).sticky
-        }
-        Outcome::Released { until } => until.is_some_and(Timestamp::begins_a_day),
-        Outcome::Completed { .. }
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::Cancelled
-        | Outcome::EndedWithoutResult => false,
-    }
-}
-
-/// Whether every budget of a task has what an attempt at it would reserve, or else anything at all.
-pub(super) fn has_money(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> bool {
-    let amount = flow.policy.budget_micros.max(1);
-    let has = |name: &PoolName| scene.pools.get(name).is_none_or(|pool| pool.admits(amount, now));
-    flow.budgets().all(|name| has(&name))
 }
 
 /// Ends an attempt with a consequence that the caller has worked out.
@@ -143,6 +121,12 @@ pub(super) fn finish_attempt(
         (_, Then::Finished { finish: Finish::Completed, result }) => {
             let doubted = flow.doubted || *result != Some(RunResult::Verified);
             pass(scene, flow, &grip.run.stage, doubted, &mut decision);
+        }
+        (
+            _,
+            Then::Finished { finish: Finish::Failed { .. }, result: Some(RunResult::Rejected) },
+        ) if landing::is_batons(grip) => {
+            landing::set_back(scene, grip, &mut decision);
         }
         (
             _,
@@ -225,7 +209,7 @@ pub(super) fn advance(
     };
     match next {
         Some(spec) => {
-            let run = open(flow, &spec.name);
+            let run = open(scene.project, flow, &spec.name);
             decision.events.push(Event::Moved { to: Some(spec.name.clone()), run, doubted });
         }
         None => close(scene, flow, &Ending::Done { verified: !doubted }, decision),
@@ -279,13 +263,14 @@ pub(super) fn rolled_up(scene: &Scene<'_>, flow: &Flow) -> Option<Ending> {
 }
 
 /// The pass that begins with entering a stage; an epic has none.
-pub(super) fn open(flow: &Flow, stage: &StageName) -> Option<Opened> {
+pub(super) fn open(project: &Project, flow: &Flow, stage: &StageName) -> Option<Opened> {
     (flow.kind != Kind::Epic).then(|| Opened {
         number: flow.runs + 1,
         stage: stage.clone(),
         previous: None,
         depth: 0,
         due_at: None,
+        worked_by: project.worked_by(stage),
     })
 }
 
@@ -301,30 +286,6 @@ pub(super) fn close(scene: &Scene<'_>, flow: &Flow, ending: &Ending, decision: &
             .chain(flow.parent().map(|to| tell(to, Cause::ChildSettled))),
     );
     wake(flow, true, decision);
-}
-
-/// Tells the task whose agent made this one.
-pub(super) fn wake(flow: &Flow, ended: bool, decision: &mut Decision) {
-    let Some(to) = flow.creator_task else { return };
-    let by = decision.events.iter().any(is_own_word).then(|| flow.run.as_ref()?.held());
-    let by = by.flatten().map(|held| held.holder.clone());
-    decision.reactions.push(Reaction { to, from: flow.id, cause: Cause::Wake { ended, by } });
-}
-
-/// Whether an attempt ended as its agent said, and not because somebody or time ended it.
-fn is_own_word(event: &Event) -> bool {
-    let Event::AttemptEnded { outcome, .. } = event else { return false };
-    match outcome {
-        Outcome::Completed { .. }
-        | Outcome::Failed { fault: Fault::Agent, .. }
-        | Outcome::Blocked { .. } => true,
-        Outcome::Failed { fault: Fault::Infrastructure | Fault::Forced, .. }
-        | Outcome::Released { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::Cancelled
-        | Outcome::EndedWithoutResult => false,
-    }
 }
 
 /// What an ending costs the run, and what becomes of it.
@@ -348,11 +309,11 @@ fn consequence(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, T
                 Some(block) => (Counts::Nothing, parked_again(block)),
                 None => (Counts::Nothing, Then::Queued),
             },
-            // A verifier that dies or gives up leaves the run as it was submitted.
+            // A verifier that dies or gives up leaves the run as it was.
             Purpose::Verify if matches!(outcome, Outcome::Released { .. }) => {
-                within_tries(grip, Counts::Try, Then::Submitted, now)
+                within_tries(grip, Counts::Try, landing::unchecked(grip), now)
             }
-            Purpose::Verify => loss(grip, Then::Submitted, now),
+            Purpose::Verify => loss(grip, landing::unchecked(grip), now),
         },
     }
 }
@@ -457,7 +418,12 @@ fn continuation(grip: &Grip<'_>, then: Then, now: Timestamp) -> (Counts, Then) {
     within_tries(grip, counts, then, now)
 }
 
-fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> (Counts, Then) {
+pub(super) fn within_tries(
+    grip: &Grip<'_>,
+    counts: Counts,
+    then: Then,
+    now: Timestamp,
+) -> (Counts, Then) {
     if grip.run.tally.tries.saturating_add(1) >= grip.flow.policy.tries_max {
         return (counts, limit(grip, Cap::Tries, &then, now));
     }
@@ -466,14 +432,14 @@ fn within_tries(grip: &Grip<'_>, counts: Counts, then: Then, now: Timestamp) -> 
 
 /// Parks the run at a cap, instead of what would have become of it; a submission that is still to be
 /// verified is parked with it.
-fn limit(grip: &Grip<'_>, cap: Cap, instead: &Then, now: Timestamp) -> Then {
+pub(super) fn limit(grip: &Grip<'_>, cap: Cap, instead: &Then, now: Timestamp) -> Then {
     let submission = grip.held.submission.filter(|_| *instead == Then::Submitted);
     let block = Block { submission, ..Block::new(Why::Limit { cap }, now) };
     Then::Blocked { block: with_recurrence(grip, &block), again: false }
 }
 
 /// The same kind of block that came back too often is for a person alone; picking one up clears it.
-fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
+pub(super) fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
     let kind = block.why.kind();
     let mut seen = grip.flow.recurrence.get(&kind).copied().unwrap_or_default();
     seen.cleared |= grip.held.picked.as_ref().is_some_and(|picked| picked.why.kind() == kind);

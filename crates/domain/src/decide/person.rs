@@ -15,7 +15,8 @@ use crate::time::Timestamp;
 use super::birth::check_start;
 use super::edit::edit;
 use super::ending::{self, Sentence, conclude};
-use super::{attempt_id, graph, present};
+use super::wake::wake;
+use super::{graph, present};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -43,7 +44,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Answer(text) => answer(flow, text),
         Person::Unblock(reason) => unblock(flow, reason),
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
-        Person::Retry(reason) => retry(flow, reason),
+        Person::Retry(reason) => retry(scene, flow, reason),
         Person::Waive(receipts) => waive(scene, flow, receipts),
         Person::Release(reason) => {
             force(scene, flow, Outcome::Released { until: None }, reason, now)
@@ -70,28 +71,18 @@ fn shift(
 ) -> Decided {
     check_start(start_at, now)?;
     let target = to.cloned().map_or(Stage::Backlog, Stage::Working);
-    if let Some(stage) = to {
-        if scene.project.stage(stage).is_none() {
-            return Err(Refusal::NoStage { stage: stage.clone() });
-        }
-        if flow.draft {
-            return Err(Refusal::Draft);
-        }
+    if let Some(stage) = to.filter(|stage| scene.project.stage(stage).is_none()) {
+        return Err(Refusal::NoStage { stage: stage.clone() });
     }
     if target == flow.stage {
         return nothing();
     }
-    let mut events = vec![];
-    match flow.run.as_ref().map(|run| &run.state) {
-        Some(RunState::Held(held)) => {
-            return Err(Refusal::Held { attempt: attempt_id(flow, held) });
-        }
-        Some(RunState::Idle(_)) => {
-            events.push(ending::called_off(None));
-        }
-        None => {}
+    if let Some(fixed) = flow.fixed() {
+        return Err(fixed);
     }
-    let run = to.and_then(|stage| ending::open(flow, stage));
+    let called_off = flow.run.as_ref().map(|_| ending::called_off(None));
+    let mut events: Vec<_> = called_off.into_iter().collect();
+    let run = to.and_then(|stage| ending::open(scene.project, flow, stage));
     let due_at = start_at.filter(|due_at| *due_at > now);
     let run = run.map(|run| Opened { due_at, ..run });
     // Whoever skips a stage skips its proof, too.
@@ -232,7 +223,7 @@ fn fail(scene: &Scene<'_>, flow: &Flow, code: &Code, reason: &Reason, now: Times
             let finish = Finish::Failed { code: code.clone() };
             let failed = Event::RunFinished { finish, reason: Some(reason.clone()), result: None };
             let mut decision = Decision::of(vec![failed]);
-            ending::wake(flow, false, &mut decision);
+            wake(flow, false, &mut decision);
             Ok(decision)
         }
         RunState::Held(_) => {
@@ -267,7 +258,7 @@ fn waive(scene: &Scene<'_>, flow: &Flow, receipts: &[Receipt]) -> Decided {
         };
         return Err(Refusal::Incomplete { missing: open.iter().map(missing).collect() });
     }
-    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true };
+    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true, commit: None };
     let (finish, result) = (Finish::Completed, Some(RunResult::Verified));
     let finished = Event::RunFinished { finish, reason: None, result };
     let mut decision = Decision::of(vec![verified, finished]);
@@ -313,7 +304,7 @@ fn overrules(outcome: &Outcome, verdict: &Outcome) -> Result<bool, Refusal> {
     }
 }
 
-fn retry(flow: &Flow, reason: &Reason) -> Decided {
+fn retry(scene: &Scene<'_>, flow: &Flow, reason: &Reason) -> Decided {
     if let Some(run) = &flow.run {
         return match &run.state {
             RunState::Idle(Idle::Delayed { .. }) => {
@@ -340,6 +331,7 @@ fn retry(flow: &Flow, reason: &Reason) -> Decided {
         previous: Some(last.number),
         depth: last.depth + 1,
         due_at: None,
+        worked_by: scene.project.worked_by(stage),
     };
     happened(Event::RunOpened { run, reason: Some(reason.clone()) })
 }

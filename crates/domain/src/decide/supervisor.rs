@@ -12,7 +12,7 @@ use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{Sentence, conclude, end, finish_attempt, overrun};
-use super::{Grip, agent, grip, known, present, spend};
+use super::{Grip, agent, grip, known, landing, present, spend};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -60,6 +60,7 @@ pub(super) fn decide(
         | Supervisor::Exceeded(_)
         | Supervisor::Stopped { .. }
         | Supervisor::Probed { .. }
+        | Supervisor::Merged(_)
             if !supervised =>
         {
             Err(Refusal::NotForYou { why: "a solo attempt has nobody who could see that" })
@@ -74,6 +75,7 @@ pub(super) fn decide(
             Ok(stopped(scene, &grip, *death, *survivor, now))
         }
         Supervisor::Probed { met } => probed(scene, &grip, *met),
+        Supervisor::Merged(merged) => landing::merged(scene, &grip, merged, now),
     }
 }
 
@@ -156,7 +158,12 @@ fn report(grip: &Grip<'_>, sight: Sight) -> Decision {
 fn exceeded(scene: &Scene<'_>, grip: &Grip<'_>, cap: Cap, now: Timestamp) -> Decided {
     match cap {
         Cap::Turns | Cap::ToolCalls | Cap::Tokens => {}
-        Cap::Continuations | Cap::Losses | Cap::Tries | Cap::Stalls | Cap::Budget => {
+        Cap::Continuations
+        | Cap::Losses
+        | Cap::Tries
+        | Cap::Stalls
+        | Cap::Budget
+        | Cap::Setbacks => {
             let rule = "must be turns, tool_calls or tokens: the others are counted by the rules";
             return Err(Refusal::Invalid { field: "cap".into(), rule: rule.into() });
         }
@@ -289,6 +296,7 @@ fn late(
         | Supervisor::Stopped { .. }
         | Supervisor::Release { .. }
         | Supervisor::Probed { .. }
+        | Supervisor::Merged(_)
         | Supervisor::Snapshot(_) => Err(refusal),
     }
 }

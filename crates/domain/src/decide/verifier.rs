@@ -9,8 +9,8 @@ use crate::run::{Counts, Fault, Finish, Outcome, Phase, Purpose, RunResult};
 use crate::scene::{Decision, Scene};
 use crate::time::Timestamp;
 
-use super::Grip;
 use super::ending::{Sentence, code, conclude, fault, finish_attempt};
+use super::{Grip, landing};
 
 pub(super) fn decide(
     scene: &Scene<'_>,
@@ -34,7 +34,11 @@ pub(super) fn decide(
     // Whoever empties the contract meanwhile lets the run pass, but nothing was proved.
     let nothing = brief.contract.lines.is_empty();
     let proved = if nothing { RunResult::Unverified } else { RunResult::Verified };
-    let verified = Event::Verified { receipts: verdict.receipts.clone(), passed };
+    let verified = Event::Verified {
+        receipts: verdict.receipts.clone(),
+        passed,
+        commit: verdict.commit.clone(),
+    };
     let mut decision = match (grip.held.purpose, passed) {
         (Purpose::Verify, true) => of_verifier(scene, grip, proved, now),
         (Purpose::Verify, false) => of_verifier(scene, grip, RunResult::Rejected, now),
@@ -62,6 +66,9 @@ fn of_verifier(scene: &Scene<'_>, grip: &Grip<'_>, result: RunResult, now: Times
         RunResult::Verified | RunResult::Unverified => {
             let finish = Finish::Completed;
             (Counts::Nothing, Then::Finished { finish, result: Some(result) })
+        }
+        RunResult::Rejected if landing::is_batons(grip) => {
+            landing::unfit(grip, "gates_failed", now)
         }
         RunResult::Rejected => fault(grip, &code("gates_failed"), Some(result), now),
     };

@@ -101,6 +101,8 @@ pub enum Cap {
     Tokens,
     /// The limit of a budget pool: its own, or one above it.
     Budget,
+    /// `policy.setbacks_max`
+    Setbacks,
 }
 
 impl Cap {
@@ -116,6 +118,7 @@ impl Cap {
             Self::ToolCalls => "policy.tool_calls_max",
             Self::Tokens => "policy.tokens_max",
             Self::Budget => "pool.limit",
+            Self::Setbacks => "policy.setbacks_max",
         }
     }
 }

@@ -7,17 +7,18 @@ use baton_domain::contract::{ContractMark, SubmissionMark};
 use baton_domain::deadline::{Armed, Deadline, Sight};
 use baton_domain::event::Event;
 use baton_domain::ids::{
-    Account, Capability, ConcurrencyKey, NAME_BYTES_MAX, PrincipalId, ProjectId,
+    Account, Capability, Commit, ConcurrencyKey, NAME_BYTES_MAX, PrincipalId, ProjectId,
     SHORT_NAME_BYTES_MAX, StageName, TASK_NUMBER_MAX, TaskId,
 };
 use baton_domain::lane::{Claimant, Lane, Offer, Sort};
 use baton_domain::limits::{
     BUDGET_MICROS_MAX, CALLS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
-    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, TRAIL_MAX, UNPROVEN_MAX,
+    FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, STAGES_MAX, TRAIL_MAX, UNPROVEN_MAX,
 };
 use baton_domain::pace::Pace;
 use baton_domain::policy::Policy;
 use baton_domain::pool::{PoolName, Take};
+use baton_domain::project::WorkedBy;
 use baton_domain::run::{
     Answer, Block, BlockKind, Fault, Finish, Finished, Held, Mark, Mode, Outcome, Phase, Progress,
     Purpose, Question, Run, RunResult, RunState, Tally, Why,
@@ -55,7 +56,11 @@ fn project() -> ProjectId {
 }
 
 fn stage() -> StageName {
-    StageName::new(&short(2)).expect("a name at the bound")
+    stage_of(2)
+}
+
+fn stage_of(nth: usize) -> StageName {
+    StageName::new(&short(nth)).expect("a name at the bound")
 }
 
 fn capability(nth: usize) -> Capability {
@@ -79,6 +84,7 @@ fn policy() -> Policy {
         losses_max: 100,
         tries_max: 500,
         stalls_max: 50,
+        setbacks_max: 10,
         turns_max: 1_000_000_000,
         tool_calls_max: 1_000_000_000,
         tokens_max: CALLS_MAX,
@@ -133,11 +139,13 @@ fn base() -> Flow {
             silent_end: true,
             submitted: Some(u64::from(u32::MAX)),
         }),
+        head: Some(Commit::new(&"c".repeat(64)).expect("64 hex digits are a commit")),
         runs: u32::MAX,
         attempts: u32::MAX,
         checkpoints: u32::MAX,
         recurrence: kinds.into_iter().map(|kind| (kind, seen)).collect::<BTreeMap<_, _>>(),
         owed: None,
+        setbacks: (0..STAGES_MAX).map(|nth| (stage_of(nth), u8::MAX)).collect(),
         undone: u8::MAX,
         settled: (0..LATE_ATTEMPTS_MAX)
             .map(|nth| (u32::MAX - nth, BUDGET_MICROS_MAX))
@@ -237,6 +245,7 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         checkpoints: CHECKPOINTS_MAX,
         starved: true,
         trail: trail(),
+        worked_by: WorkedBy::Person,
     }
 }
 

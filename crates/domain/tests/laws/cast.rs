@@ -10,7 +10,7 @@ use baton_domain::ids::{
     Capability, Digest, LineId, Nonce, PrincipalId, ProjectId, StageName, TaskId,
 };
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Death, Mode, Why};
 use baton_domain::scene::Decision;
@@ -68,6 +68,7 @@ pub fn project() -> Project {
         pipeline: vec![spec("coding"), spec("qa")],
         archive_after: Some(Millis::hours(24 * 7)),
         promote: true,
+        landing: Landing::default(),
     }
 }
 
@@ -170,7 +171,7 @@ pub fn waiver() -> Receipt {
 }
 
 pub fn verdict(holds: bool, at: Timestamp) -> Verdict {
-    Verdict { receipts: vec![receipt(holds, at)] }
+    Verdict { receipts: vec![receipt(holds, at)], commit: None }
 }
 
 pub fn note() -> Agent {

@@ -326,7 +326,8 @@ fn raising_a_cap_by_one_lets_the_run_go_on() {
             | Cap::Turns
             | Cap::ToolCalls
             | Cap::Tokens
-            | Cap::Budget => Policy { losses_max: 1, ..policy },
+            | Cap::Budget
+            | Cap::Setbacks => Policy { losses_max: 1, ..policy },
         };
         let id = world.at_work(NewTask { policy: lower, ..started() }, Mode::Solo);
         let end = if cap == Cap::Losses { lost() } else { Supervisor::Exited };

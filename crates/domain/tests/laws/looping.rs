@@ -110,7 +110,7 @@ fn take(world: &mut World, id: TaskId, mode: Mode) {
     let claimant = match wants {
         Wants::Submitted => worker(),
         Wants::Blocked => Claimant { mode, ..capable() },
-        Wants::Ready | Wants::ReadyOrBlocked | Wants::Probe => holder(mode),
+        Wants::Ready | Wants::ReadyOrBlocked | Wants::Probe | Wants::Merges => holder(mode),
     };
     world.claim(id, wanting(wants, claimant)).expect("no person is needed yet");
 }

@@ -12,6 +12,7 @@ mod finishing;
 mod flows;
 mod history;
 mod keys;
+mod landing;
 mod lanes;
 mod laws;
 mod limits;

@@ -32,6 +32,7 @@ const PLAIN: Policy = Policy {
     losses_max: 10,
     tries_max: 50,
     stalls_max: 3,
+    setbacks_max: 3,
     turns_max: 200,
     tool_calls_max: 2_000,
     tokens_max: 20_000_000,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::command::{Agent, Command, NewTask, Patch, Person, Supervisor};
+use baton_domain::command::{Agent, Command, NewTask, Patch, Person, Supervisor, Verdict};
 use baton_domain::contract::{Artifact, Contract, Submission, Term};
 use baton_domain::history::Past;
-use baton_domain::ids::{LineId, TaskId};
+use baton_domain::ids::{Commit, LineId, PrincipalId, TaskId};
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::project::{PassedBy, WorkedBy};
+use baton_domain::project::{LOCAL_WORKER, PassedBy, WorkedBy};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{
     Death, Finish, Idle, Mark, Mode, Outcome, Phase, Run, RunResult, RunState, Why,
@@ -20,7 +20,7 @@ use baton_domain::view::{Badge, Need};
 use crate::cast::{
     block, block_with_condition, capability, capable, code, complete, contracted, digest, fail,
     hold, message, move_to, person, project, proved, reason, release, started, stopped, story,
-    text, wanting, worker, world,
+    text, verdict, wanting, worker, world,
 };
 use crate::world::World;
 
@@ -380,6 +380,32 @@ fn a_stage_is_worked_by_whom_its_project_says() {
     };
     let solo = crate::cast::solo;
     assert!(by(WorkedBy::Agent, solo()) && by(WorkedBy::Agent, worker()));
-    assert!(!by(WorkedBy::Baton, solo()) && by(WorkedBy::Baton, worker()));
+    let checks = || wanting(Wants::Submitted, worker());
+    assert!(!by(WorkedBy::Baton, solo()) && !by(WorkedBy::Baton, worker()));
+    assert!(by(WorkedBy::Baton, checks()) && !by(WorkedBy::Agent, checks()));
+    let merges = |name: &str| Claimant {
+        principal: PrincipalId::new(name).expect("a name"),
+        ..wanting(Wants::Merges, worker())
+    };
+    assert!(by(WorkedBy::Train, merges(LOCAL_WORKER)) && !by(WorkedBy::Train, merges("other")));
+    assert!(!by(WorkedBy::Agent, merges(LOCAL_WORKER)) && !by(WorkedBy::Train, worker()));
     assert!(!by(WorkedBy::Person, worker()) && by(WorkedBy::Person, person()));
+}
+
+#[test]
+fn the_commit_that_passed_is_remembered_whatever_is_checked_after_it() {
+    let commit = |digit: &str| Commit::new(&digit.repeat(40)).ok();
+    let mut world = world();
+    let id = world.at_work(contracted(), Mode::Supervised);
+    let told = |world: &mut World, holds, commit| {
+        world.agent(id, complete()).expect("it is at work");
+        let verdict = Verdict { commit, ..verdict(holds, world.now) };
+        world.tell(id, &Command::Verifier(world.proof(id), verdict)).expect("it verifies");
+    };
+    told(&mut world, false, commit("a"));
+    assert_eq!(world.flow(id).head, None, "it did not pass");
+    told(&mut world, true, commit("b"));
+    assert_eq!(world.flow(id).head, commit("b"));
+    world.supervisor(id, proved()).expect("it is stopped");
+    assert_eq!(world.flow(id).head, commit("b"), "later stages are about it");
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use baton_domain::command::{Command, Person};
 use baton_domain::event::Event;
 use baton_domain::history::Past;
+use baton_domain::lane::Lane;
 use baton_domain::limits::{DEPENDENCIES_MAX, FLOW_BYTES_MAX, LINEAGE_MAX, UNPROVEN_MAX};
 use baton_domain::refusal::Refusal;
 use baton_domain::run::{Finish, Mode, RunResult};
@@ -17,9 +18,11 @@ use crate::history::{after_every_history, in_every_history};
 #[test]
 fn a_claim_succeeds_exactly_where_a_lane_admits_it() {
     in_every_history(|| {
-        |_, turn| {
+        |world, turn| {
             let (Command::Claim(claim), Some(task)) = (turn.command, &turn.task) else { return };
-            let admitted = task.flow.lanes().iter().any(|lane| lane.admits(&claim.claimant));
+            let open = |lane: &Lane| lane.is_open_to(&claim.claimant, &world.project);
+            let takes = |lane: &Lane| lane.admits(&claim.claimant) && open(lane);
+            let admitted = task.flow.lanes().iter().any(takes);
             match &turn.answer {
                 Ok(_) => assert!(admitted),
                 Err(Refusal::PoolFull { .. } | Refusal::Paused { .. }) => assert!(admitted),

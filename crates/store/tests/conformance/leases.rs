@@ -48,7 +48,7 @@ fn everything(proof: &Proof) -> Vec<Command> {
     ];
     let mut all: Vec<_> = agent.into_iter().map(|it| Command::Agent(proof.clone(), it)).collect();
     all.extend(supervisor.into_iter().map(|it| Command::Supervisor(proof.clone(), it)));
-    all.push(Command::Verifier(proof.clone(), Verdict { receipts: vec![] }));
+    all.push(Command::Verifier(proof.clone(), Verdict::default()));
     all
 }
 

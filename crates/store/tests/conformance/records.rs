@@ -7,7 +7,7 @@ use baton_domain::command::{NewTask, Person};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
-use baton_domain::project::{Project, RecordCommand, RecordEvent};
+use baton_domain::project::{Landing, Project, RecordCommand, RecordEvent};
 use baton_domain::task::{Ending, Stage};
 use baton_domain::time::Millis;
 use baton_store::read::{About, Happened};
@@ -41,6 +41,7 @@ pub async fn a_project_reads_as_it_was_written(world: &World) {
         root: Some(text("/srv/app")),
         archive_after: Some(Millis::hours(24)),
         promote: true,
+        landing: Landing::default(),
         ..pipeline("app", &["coding", "qa", "merge"])
     };
     assert_eq!(world.change(written.clone()).await, Ok(Some(2)));

@@ -266,6 +266,7 @@ impl Script {
             losses_max: small(few(1, 4)),
             tries_max: u16::from(small(few(4, 8))),
             stalls_max: small(few(1, 4)),
+            setbacks_max: 3,
             turns_max: u32::from(small(few(1, 200))),
             tool_calls_max: u32::from(small(few(1, 200))),
             tokens_max: few(1, 1_000_000),

@@ -8,7 +8,7 @@ use baton_domain::ids::{
 };
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::Shut;
-use baton_domain::project::{PassedBy, Project, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, StageSpec, WorkedBy};
 use baton_domain::run::{Mode, Why};
 use baton_domain::task::{Ending, Priority};
 use baton_domain::text::Text;
@@ -61,6 +61,7 @@ pub fn pipeline(name: &str, stages: &[&str]) -> Project {
         pipeline: stages.iter().map(spec).collect(),
         archive_after: None,
         promote: false,
+        landing: Landing::default(),
     }
 }
 

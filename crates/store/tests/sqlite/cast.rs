@@ -8,7 +8,7 @@ use baton_domain::ids::{
     Digest, LineId, Nonce, PrincipalId, ProjectId, StageName, TaskId, TenantId,
 };
 use baton_domain::lane::{Claimant, Wants};
-use baton_domain::project::{PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
+use baton_domain::project::{Landing, PassedBy, Project, RecordCommand, StageSpec, WorkedBy};
 use baton_domain::run::{Mode, Why};
 use baton_domain::task::{Ending, Priority};
 use baton_domain::text::Text;
@@ -55,6 +55,7 @@ pub fn project() -> Project {
         pipeline: vec![spec(CODING), spec("qa")],
         archive_after: Some(Millis::seconds(10)),
         promote: true,
+        landing: Landing::default(),
     }
 }
 

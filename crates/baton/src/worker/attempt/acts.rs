@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_domain::ids::Label;
 use baton_domain::run::Death;
-use baton_domain::text::Line;
+use baton_domain::text::{Line, Summary};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
@@ -27,6 +27,8 @@ const SLEPT_MS_MIN: u64 = 1_000;
 const ECHOES_MAX: usize = 64;
 /// How long a snapshot may take on after the end was told; the task's next attempt here waits for it.
 const KEEP_LATE_MAX: Duration = Duration::from_secs(5 * 60);
+/// What a checkpoint says that holds no new work, but what the agent said.
+const LOG_SUMMARY: &str = "What its agent said";
 
 impl Driver {
     /// Feeds the course, and does what it says, also what follows from that.
@@ -135,6 +137,10 @@ impl Driver {
     pub(super) fn keep(&mut self, why: Why) -> Option<Input> {
         let attempt = self.card.dispatch.attempt;
         let Some(worktree) = self.ground.as_ref().and_then(Ground::worktree) else {
+            if why == Why::Stop && self.bring_log(BTreeMap::new(), None) {
+                self.delivering = true;
+                return None;
+            }
             if why != Why::Timer {
                 self.tell_talk(BTreeMap::new(), None);
             }
@@ -165,7 +171,11 @@ impl Driver {
                     Some((work, blobs)) => self.send(&taken, work, blobs),
                     None if why != Some(Why::Timer) => {
                         let work = self.handed().filter(|work| holds(work, &taken));
-                        self.tell_talk(ground::told(&taken, None), work);
+                        let git = ground::told(&taken, None);
+                        let is_last = why == Some(Why::Stop);
+                        if !is_last || !self.bring_log(git.clone(), work.clone()) {
+                            self.tell_talk(git, work);
+                        }
                     }
                     None => {}
                 }
@@ -202,13 +212,45 @@ impl Driver {
     }
 
     /// Has a snapshot handed in. It is told once it is there.
-    fn send(&mut self, taken: &Taken, work: Work, blobs: Vec<Blob>) {
+    fn send(&mut self, taken: &Taken, work: Work, mut blobs: Vec<Blob>) {
+        let git = ground::told(taken, work.bundles.last());
+        let log = self.log_blob();
+        let said = log.as_ref().map(|blob| blob.digest.clone());
+        blobs.extend(log);
+        let frame = self.checkpoint(git, Some(work));
+        self.post(Parcel { frame: Checkpoint { log: said, ..frame }, blobs });
+    }
+
+    /// Has what its agent said handed in without any work; false if the server has it.
+    fn bring_log(&mut self, git: BTreeMap<Label, Line>, work: Option<Work>) -> bool {
+        let Some(log) = self.log_blob() else { return false };
+        let summary = Summary::new("summary", LOG_SUMMARY).ok();
+        let frame = self.checkpoint(git, work);
+        let frame = Checkpoint { summary, log: Some(log.digest.clone()), ..frame };
+        self.post(Parcel { frame, blobs: vec![log] });
+        true
+    }
+
+    /// What its agent said, as a file to be sent; none if the server has it.
+    fn log_blob(&self) -> Option<Blob> {
+        let attempt = self.card.dispatch.attempt;
+        let bytes = self.log.unbrought()?;
+        let kept = Shelf::of(&self.premises.attempt(attempt)).hold(&bytes);
+        kept.map_err(|error| tracing::warn!(%attempt, %error, "its log was not kept")).ok()
+    }
+
+    /// What is told of it with its work, or with its log.
+    fn checkpoint(&mut self, git: BTreeMap<Label, Line>, work: Option<Work>) -> Checkpoint {
         let (attempt, session) = (self.card.dispatch.attempt, self.course.conversation());
         self.talked = session.as_ref().map(Conversation::line);
-        let git = ground::told(taken, work.bundles.last());
-        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work: Some(work) };
-        if let Err(error) = self.courier.post(attempt, &Parcel { frame, blobs }) {
-            tracing::warn!(%attempt, %error, "its work was not handed in");
+        Checkpoint { attempt, seq: 0, summary: None, git, session, work, log: None }
+    }
+
+    fn post(&mut self, parcel: Parcel) {
+        let attempt = self.card.dispatch.attempt;
+        match self.courier.post(attempt, &parcel) {
+            Ok(()) => self.log.is_brought(),
+            Err(error) => tracing::warn!(%attempt, %error, "its work was not handed in"),
         }
     }
 
@@ -220,7 +262,7 @@ impl Driver {
             return;
         }
         self.talked = line;
-        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work };
+        let frame = Checkpoint { attempt, seq: 0, summary: None, git, session, work, log: None };
         if let Err(error) = self.link.tell(frame) {
             tracing::warn!(%attempt, %error, "a conversation was not told");
         }

@@ -2,12 +2,14 @@
 
 use std::io;
 
+use baton_domain::time::Timestamp;
+
 use crate::adapters::{self, Heard, Reply};
 use crate::shim::spool::{Reader, Record, Stream};
 use crate::shim::{Exit, Note};
 
 use super::super::course::{At, Input};
-use super::Driver;
+use super::{Driver, now, wall};
 
 /// Records that are read before anything else is looked at.
 const RECORDS_AT_ONCE: usize = 512;
@@ -24,6 +26,12 @@ pub(super) enum Written {
     Refused,
     /// Its shim is not there, or does not answer.
     Unheard,
+}
+
+/// What the clock on the wall showed then.
+fn on_the_wall(at: At) -> Timestamp {
+    let ago = i64::try_from(now().since(at)).unwrap_or(i64::MAX);
+    Timestamp(wall().0.saturating_sub(ago))
 }
 
 impl Driver {
@@ -72,6 +80,7 @@ impl Driver {
             }
             Stream::Note => return self.note(&record.bytes, at).await,
         };
+        self.log.hear(heard, on_the_wall(at));
         for seen in self.follower.fold(heard) {
             self.feed(Input::Seen(seen), at).await;
         }
@@ -93,6 +102,7 @@ impl Driver {
                     Exit::Code(code) => adapters::Exit::Code(code),
                     Exit::Signal(signal) => adapters::Exit::Signal(signal),
                 };
+                self.log.hear(Heard::Exited(gone), on_the_wall(at));
                 for seen in self.follower.fold(Heard::Exited(gone)) {
                     self.feed(Input::Seen(seen), at).await;
                 }

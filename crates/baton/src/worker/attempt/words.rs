@@ -13,6 +13,8 @@ pub enum Word {
     Said(Said),
     /// Its lease was renewed: so long its agent may live without another one.
     Renewed { until: At },
+    /// Somebody wants to know what its agent said after this line.
+    Listen { after: u64 },
     /// The server is not there.
     Cut,
     /// The worker ends, and the attempt with it.
@@ -30,6 +32,7 @@ pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
         Down::Cancel(it) => (it.attempt, Word::Said(Said::Cancel(it.why))),
         Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
         Down::Checkpointed(it) => (it.attempt, Word::Said(Said::Checkpointed)),
+        Down::Listen(it) => (it.attempt, Word::Listen { after: it.after }),
         Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
         Down::Welcome(_)
         | Down::Dispatch(_)

@@ -44,7 +44,9 @@ impl Told {
             }
             Up::Limit(told) if told.hard => self.limited.1 = true,
             Up::Limit(_) => self.limited.0 = true,
-            Up::Exited(_) | Up::Lost(_) | Up::Released(_) | Up::Probed(_) => self.ended = true,
+            Up::Exited(_) | Up::Lost(_) | Up::Released(_) | Up::Probed(_) | Up::Merged(_) => {
+                self.ended = true
+            }
             Up::Stopped(told) if told.survivor => self.survivor = true,
             Up::Stopped(_) => self.dead = true,
             Up::Hello(_)
@@ -52,6 +54,7 @@ impl Told {
             | Up::Gate(_)
             | Up::Checkpoint(_)
             | Up::Heartbeat(_)
+            | Up::Log(_)
             | Up::Bye(_) => {}
         }
     }

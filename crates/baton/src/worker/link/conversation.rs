@@ -184,6 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             | Down::Cancel(_)
             | Down::Stands(_)
             | Down::Checkpointed(_)
+            | Down::Listen(_)
             | Down::Drain(_) => Ok(()),
         }
     }

@@ -44,8 +44,7 @@ fn order(kind: Kind, aim: Aim) -> Order {
 fn project() -> Order {
     let spec =
         StageSpec { name: coding(), worked_by: WorkedBy::Agent, passed_by: PassedBy::Server };
-    let project =
-        Project { id: web(), root: None, pipeline: vec![spec], archive_after: None, promote: true };
+    let project = Project { pipeline: vec![spec], promote: true, ..Project::gone(web()) };
     order(Kind::Person, Aim::Record(RecordCommand::PutProject(project), None))
 }
 
