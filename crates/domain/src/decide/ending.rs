@@ -20,7 +20,7 @@ use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
 use super::wake::wake;
-use super::{Grip, certainty, landing};
+use super::{Grip, certainty, landing, spend};
 
 /// A verdict on an attempt, with the words that go with it.
 pub(super) struct Sentence {
@@ -73,9 +73,9 @@ pub(super) fn end(
     death: Option<Death>,
     now: Timestamp,
 ) -> Decision {
-    let consequence = if was_for_want_of_money(grip, &sentence.outcome)
+    let consequence = if spend::was_for_want(grip, &sentence.outcome)
         && matches!(grip.held.phase, Phase::Stopping { .. })
-        && has_money(scene, grip.flow, now)
+        && spend::has_money(scene, grip.flow, now)
     {
         // More came while death was awaited, and nobody would tell the run again.
         within_tries(grip, Counts::Try, Then::Queued, now)
@@ -83,29 +83,6 @@ pub(super) fn end(
         consequence(grip, &sentence.outcome, now)
     };
     finish_attempt(scene, grip, sentence, death, consequence)
-}
-
-/// Whether the run waits for money after such an ending, and more of it would let it go on.
-fn was_for_want_of_money(grip: &Grip<'_>, outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Blocked { block, .. } => {
-            block.why == (Why::Limit { cap: Cap::Budget }) && !with_recurrence(grip, block).sticky
-        }
-        Outcome::Released { until } => until.is_some_and(Timestamp::begins_a_day),
-        Outcome::Completed { .. }
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::Cancelled
-        | Outcome::EndedWithoutResult => false,
-    }
-}
-
-/// Whether every budget of a task has what an attempt at it would reserve, or else anything at all.
-pub(super) fn has_money(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> bool {
-    let amount = flow.policy.budget_micros.max(1);
-    let has = |name: &PoolName| scene.pools.get(name).is_none_or(|pool| pool.admits(amount, now));
-    flow.budgets().all(|name| has(&name))
 }
 
 /// Ends an attempt with a consequence that the caller has worked out.
@@ -466,7 +443,7 @@ pub(super) fn limit(grip: &Grip<'_>, cap: Cap, instead: &Then, now: Timestamp) -
 }
 
 /// The same kind of block that came back too often is for a person alone; picking one up clears it.
-fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
+pub(super) fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
     let kind = block.why.kind();
     let mut seen = grip.flow.recurrence.get(&kind).copied().unwrap_or_default();
     seen.cleared |= grip.held.picked.as_ref().is_some_and(|picked| picked.why.kind() == kind);
