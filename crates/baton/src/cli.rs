@@ -37,6 +37,7 @@ mod globals;
 mod go;
 mod help;
 mod logs;
+mod merge;
 mod open;
 mod receipts;
 mod render;
@@ -279,6 +280,7 @@ impl Session<'_> {
             diff::NAME => return diff::run(self, inner).await,
             board::NAME => return board::run(self, inner).await,
             cost::NAME => return cost::run(self, inner).await,
+            merge::NAME => return merge::run(self, inner).await,
             take::NAME => return take::run(self, inner).await,
             config::NAME => return config::run(self, inner),
             uninstall::NAME => return uninstall::run(self, inner).await,
@@ -450,6 +452,13 @@ impl Session<'_> {
             now: said.map_or_else(own, |at| at.0),
             all: self.globals.all,
         }
+    }
+
+    /// Rings the bell of a terminal, beside what is answered.
+    fn ring(&mut self) {
+        let err = &mut self.streams.err;
+        // Nobody may be there to hear it.
+        drop(err.write_all(b"\x07").and_then(|()| err.flush()));
     }
 
     /// A reader that went away is no failure of ours; a disk without room loses what was asked for.

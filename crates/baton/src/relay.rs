@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use baton_domain::ids::{AttemptId, PrincipalId};
 use baton_domain::project::LOCAL_WORKER;
+use baton_domain::run::Purpose;
 use baton_domain::text::Text;
 use baton_store::Actor;
 use baton_store::order::Kind;
@@ -274,7 +275,11 @@ impl Post {
                 };
                 self.say(trouble).map_err(|_| too_slow())?;
             }
-            Up::Credit(credit) => self.add_credit(credit.n),
+            Up::Credit(credit) => {
+                self.add_credit(credit.n, Purpose::Work);
+                self.add_credit(credit.checks.unwrap_or(0), Purpose::Verify);
+                self.add_credit(credit.merges.unwrap_or(0), Purpose::Merge);
+            }
             Up::Heartbeat(heartbeat) => {
                 let engine = self.relay.engine();
                 engine.roster().heard(&self.place, engine.now());
@@ -297,7 +302,8 @@ impl Post {
             | Up::Stopped(_)
             | Up::Lost(_)
             | Up::Released(_)
-            | Up::Probed(_) => self.report(up).await?,
+            | Up::Probed(_)
+            | Up::Merged(_) => self.report(up).await?,
         }
         Ok(true)
     }

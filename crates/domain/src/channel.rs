@@ -28,10 +28,7 @@ pub struct Channel {
     pub delay: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
-    /// Whether what it tells holds a link by which whoever reads it may answer.
-    #[serde(default)]
-    pub links: bool,
-    /// Who added it; whoever answers by a link of it speaks for them.
+    /// Who added it.
     pub added_by: PrincipalId,
     /// What its secret is made from, so that a channel that is added again has another one.
     pub nonce: Nonce,
@@ -173,9 +170,6 @@ impl Channel {
         }
         if self.quiet.as_ref().is_some_and(|quiet| quiet.from == quiet.to) {
             return refuse("quiet", "must begin and end at different times");
-        }
-        if self.links && self.way == Way::Desktop {
-            return refuse("links", "are for webhooks");
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! they are is asked of the kernel: the server by its socket, the worker by its lock.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,19 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::client::Failure;
 use crate::files::make_folder;
+use crate::operations;
 use crate::problem::Problem;
+use crate::scripted::BUILT_IN;
 use crate::surroundings::socket_in;
 use crate::worker::adopt::lock_of;
+use crate::worker::settings::FILE;
 
 use super::work::{broke, folder, found, read};
 use super::{Output, Session, upkeep};
@@ -37,6 +40,8 @@ pub(super) const DOWN: &str = "down";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is looked whether another `up` is done: for a minute.
 const STARTING_LOOKS_MAX: u32 = 300;
+/// Of how many looks one is at what needs a person: every five seconds.
+const NEEDS_EVERY: u32 = 25;
 /// Bytes of a log that are shown at once.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the end of a log that explain why something did not start.
@@ -66,6 +71,12 @@ pub(super) fn commands() -> [Command; 2] {
                     .help("Do not watch: end once both are ready"),
             )
             .arg(
+                Arg::new(BUILT_IN)
+                    .long(BUILT_IN)
+                    .action(ArgAction::SetTrue)
+                    .help("Try it with the agent that is built in: it adds one line to a file"),
+            )
+            .arg(
                 Arg::new("listen")
                     .long("listen")
                     .value_name("ADDR")
@@ -85,6 +96,9 @@ pub(super) fn commands() -> [Command; 2] {
 /// Starts what does not run, and watches.
 pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session)?;
+    if asked.get_flag(BUILT_IN) {
+        set_up(&folder)?;
+    }
     // What would keep the worker from starting is told before anything is started.
     read(&folder, &found(session)?)?;
     let logs = folder.join("log");
@@ -115,6 +129,29 @@ pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<
         return Ok(0);
     }
     watch(session, &folder).await
+}
+
+/// Writes the settings of a worker that has nothing but the agent that is built in. Settings that are there stay.
+fn set_up(folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(FILE);
+    let text = format!(
+        "# The agent that is built in: it adds one line to a file. Remove this to use your own.\n\
+         [agents.{BUILT_IN}]\nprogram = \"script\"\narguments = [\"{BUILT_IN}\"]\n"
+    );
+    make_folder(folder).map_err(|error| broke(&error))?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    match made.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            match fs::read_to_string(&path) {
+                Ok(there) if there == text => Ok(()),
+                Ok(_) | Err(_) => {
+                    let detail = format!("{} says already which agents there are", path.display());
+                    Err(Problem::new("name_taken", detail).next("baton up").into())
+                }
+            }
+        }
+        other => other.map_err(|error| broke(&error)),
+    }
 }
 
 /// Becomes the only one who starts anything in a data folder, until the file is closed. Who comes second waits,
@@ -193,6 +230,7 @@ async fn watch(session: &mut Session<'_>, folder: &Path) -> Result<u8, Failure> 
         .map(|name| (path(name), fs::metadata(path(name)).map_or(0, |about| about.len())))
         .collect();
     let mut end = std::pin::pin!(tokio::signal::ctrl_c());
+    let (mut looks, mut waiting) = (0_u32, 0);
     loop {
         tokio::select! {
             _ = &mut end => {
@@ -211,11 +249,30 @@ async fn watch(session: &mut Session<'_>, folder: &Path) -> Result<u8, Failure> 
                 session.say(&super::render::clean::lines(&text));
             }
         }
+        looks += 1;
+        if looks % NEEDS_EVERY == 0 {
+            waiting = call_if_more(session, waiting).await;
+        }
         if worker(folder).is_none() && server(&socket(session, folder)).await.is_none() {
             session.say("Both have ended.\n");
             return Ok(0);
         }
     }
+}
+
+/// Says and rings when more waits for a person than before; answers how much does now.
+async fn call_if_more(session: &mut Session<'_>, before: u64) -> u64 {
+    let Some(entry) = operations::find("stats", "show") else { return before };
+    // A server that is away for a moment says nothing new.
+    let Ok(stats) = session.ask(entry, Map::new()).await else { return before };
+    let now = stats["inbox"].as_u64().unwrap_or(before);
+    if now > before && !session.globals.quiet {
+        session.say(&format!("Waiting for a person: {now}. `baton inbox` shows it.\n"));
+        if session.around.terminal {
+            session.ring();
+        }
+    }
+    now
 }
 
 /// Ends the worker, then the server.

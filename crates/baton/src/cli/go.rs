@@ -88,6 +88,8 @@ pub(super) fn sentence(event: &Value, actor: &Value) -> Option<String> {
     let who = line(actor["principal"].as_str().unwrap_or_default());
     Some(match event["event"].as_str()? {
         "claimed" => format!("claimed by {who}"),
+        // What workers keep is for the next attempt, not for whoever watches.
+        "checkpointed" if actor["kind"] == "worker" => return None,
         "checkpointed" => format!("checkpoint: {}", note("summary")),
         "asked" => format!("asks: {}", part("question")),
         "answered" => format!("{who} answered: {}", part("answer")),

@@ -12,8 +12,8 @@ use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
 use super::{
-    background, board, config, cost, diff, help, logs, open, receipts, setup, take, uninstall,
-    upkeep, wait, work,
+    background, board, config, cost, diff, help, logs, merge, open, receipts, setup, take,
+    uninstall, upkeep, wait, work,
 };
 
 /// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
@@ -71,6 +71,7 @@ pub(super) fn tree() -> Command {
         diff::command(),
         board::command(),
         cost::command(),
+        merge::command(),
         take::command(),
         config::command(),
         uninstall::command(),

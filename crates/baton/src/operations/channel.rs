@@ -33,8 +33,6 @@ record! {
         delay: Option<Span>,
         /// When nobody is told, by the clocks of which place: `22:00-07:00 Europe/Berlin`.
         quiet: Option<Text<96>>,
-        /// Put a link into what is told, by which whoever has it may answer that question, once.
-        links: Option<bool>,
     }
 
     /// All channels.
@@ -92,7 +90,6 @@ impl Operation for Add {
             done: self.done.unwrap_or(false),
             delay: self.delay.map_or(Millis(0), |delay| delay.0),
             quiet,
-            links: self.links.unwrap_or(false),
             added_by: caller.principal.clone(),
             nonce: engine.nonce(),
         };

@@ -20,7 +20,6 @@ fn channel() -> Channel {
         done: false,
         delay: Millis(0),
         quiet: None,
-        links: false,
         added_by: PrincipalId::new("ann").expect("it is a name"),
         nonce: Nonce(1),
     }

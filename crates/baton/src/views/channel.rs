@@ -23,8 +23,6 @@ record! {
         delay: Option<Span>,
         /// When nobody is told.
         quiet: Option<String>,
-        /// Whether what it tells holds a link to answer by.
-        links: bool,
         /// Who added it.
         added_by: PrincipalId,
         /// How much waits to be told.
@@ -62,7 +60,6 @@ impl ChannelView {
             done: channel.done,
             delay: (channel.delay.0 > 0).then_some(Span(channel.delay)),
             quiet: quiet.map(|it| format!("{}-{} {}", hours(it.from), hours(it.to), it.zone)),
-            links: channel.links,
             added_by: channel.added_by.clone(),
             waiting: count(progress.waiting()),
             told: progress.told,

@@ -28,7 +28,8 @@ impl Home {
 
     /// One whose data are in this database; its pepper is that of the other, if there is one.
     pub fn on(database: &str, beside: Option<&Self>) -> Self {
-        let home = Self { database: Some(database.to_owned()), ..Self::new() };
+        let mut home = Self::new();
+        home.database = Some(database.to_owned());
         if let Some(other) = beside {
             std::fs::create_dir_all(home.data()).expect("there is room");
             let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -164,10 +164,10 @@ fn two_servers_of_one_database_tell_nobody_twice() {
     let cluster = Cluster::start(Disk::Careful);
     let database = cluster.database();
     let receiver = Receiver::new();
-    let mut first = Home::on(database.url(), None);
+    let mut first = Home::on(&database.url(), None);
     first.serve(&ALLOWED);
     first.does(&["project", "add", "shop"]);
-    let mut second = Home::on(database.url(), Some(&first));
+    let mut second = Home::on(&database.url(), Some(&first));
     second.serve(&ALLOWED);
     first.does(&["channel", "add", "hook", "--url", &receiver.url]);
     let mut told = vec![];

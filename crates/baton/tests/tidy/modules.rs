@@ -49,7 +49,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
     ("problem", &["shape"]),
     ("declaration", &[]),
     ("answered", &[]),
-    ("contract", &["shape"]),
+    ("contract", &["shape", "worktree"]),
     ("views", &["contract", "health", "shape", "telling"]),
     (
         "call",
@@ -162,6 +162,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "clock",
+            "contract",
             "files",
             "points",
             "protocol",

@@ -28,7 +28,6 @@ fn channel(word: &str) -> Channel {
         done: true,
         delay: Millis::seconds(30),
         quiet: None,
-        links: true,
         added_by: principal("ann"),
         nonce: Nonce(u128::MAX),
     }
