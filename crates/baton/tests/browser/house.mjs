@@ -147,7 +147,7 @@ export async function look(house, { size = WIDE, theme = 'dark', script = true, 
   });
   // Whoever works on looks sees changes of style and script without building anew.
   if (process.env.ASSETS) {
-    await context.route(/\/assets\/[0-9a-f]+-(base\.css|pages\.css|app\.js|board\.js)$/, (route) => {
+    await context.route(/\/assets\/[0-9a-f]+-(base\.css|pages\.css|app\.js|board\.js|logs\.js)$/, (route) => {
       const name = route.request().url().replace(/.*-/, '');
       const contentType = name.endsWith('css') ? 'text/css' : 'text/javascript';
       return route.fulfill({ body: readFileSync(path.join(process.env.ASSETS, name)), contentType });
