@@ -175,9 +175,12 @@ pub fn prose(text: &str) -> Markup {
     let paired = parts.len() % 2 == 1;
     html! {
         @for (index, part) in parts.iter().enumerate() {
-            @if paired && index % 2 == 1 && !part.is_empty() { code { (part) } }
-            @else if index > 0 && (!paired || part.is_empty() && index % 2 == 1) { "`" (part) }
-            @else { (part) }
+            @if paired && index % 2 == 1 {
+                @if part.is_empty() { "``" } @else { code { (part) } }
+            } @else {
+                @if !paired && index > 0 { "`" }
+                (part)
+            }
         }
     }
 }

@@ -312,5 +312,6 @@ pub const STEPS: &[(Who, &str, &str)] = &[
     (holding("answered"), "run ask", r#"{ "run": "mine", "question": "which day?" }"#),
     (ADA, "run answer", r#"{ "run": "T-14", "answer": "today" }"#),
     (ADA, "scheduler pause", r#"{ "task": "T-9", "reason": "not yet" }"#),
+    (ADA, "worker drain", r#"{ "worker": "rex", "reason": "it is old" }"#),
     (ADA, "pool set", r#"{ "pool": "stage shop coding", "limit": 50 }"#),
 ];
