@@ -37,6 +37,18 @@ ALTER TABLE briefs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON briefs FOR SELECT TO PUBLIC USING (tenant = (NULLIF(current_setting('baton.tenant'::text, true), ''::text))::bigint);
 GRANT SELECT (tenant, task, project, parent, version, body) ON briefs TO reader;
 
+CREATE TABLE channels (
+    tenant bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    body bytea NOT NULL,
+    version bigint NOT NULL,
+    progress bytea NOT NULL
+);
+ALTER TABLE channels ADD PRIMARY KEY (tenant, name);
+ALTER TABLE channels ADD FOREIGN KEY (tenant) REFERENCES tenants(id);
+ALTER TABLE channels ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON channels FOR SELECT TO PUBLIC USING (tenant = (NULLIF(current_setting('baton.tenant'::text, true), ''::text))::bigint);
+
 CREATE TABLE checkpoints (
     tenant bigint NOT NULL,
     task bigint NOT NULL,

@@ -207,3 +207,12 @@ BEGIN SELECT RAISE (ABORT, 'an entry never changes'); END;
 CREATE TRIGGER events_are_kept BEFORE DELETE ON events
 WHEN OLD.position > (SELECT floor FROM tenants WHERE id = OLD.tenant)
 BEGIN SELECT RAISE (ABORT, 'an entry is kept'); END;
+
+CREATE TABLE channels (
+    tenant   INTEGER NOT NULL REFERENCES tenants (id),
+    name     TEXT NOT NULL,
+    body     TEXT NOT NULL,
+    version  INTEGER NOT NULL,
+    progress TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;

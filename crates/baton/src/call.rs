@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use baton_domain::channel::ChannelCommand;
 use baton_domain::command::{Command, Expect, Person, Supervisor};
 use baton_domain::ids::{AttemptId, ProjectId, RunId, TaskId};
 use baton_domain::project::RecordCommand;
@@ -266,6 +267,13 @@ impl Call {
     ) -> Result<Committed, Problem> {
         let order = self.order(Aim::Record(command, project));
         let committed = self.engine.submit(order).await?;
+        self.note_commit();
+        Ok(committed)
+    }
+
+    /// Carries out something about a channel.
+    pub async fn on_channel(&self, command: ChannelCommand) -> Result<Committed, Problem> {
+        let committed = self.engine.submit(self.order(Aim::Channel(command))).await?;
         self.note_commit();
         Ok(committed)
     }

@@ -454,6 +454,13 @@ impl Session<'_> {
         }
     }
 
+    /// Rings the bell of a terminal, beside what is answered.
+    fn ring(&mut self) {
+        let err = &mut self.streams.err;
+        // Nobody may be there to hear it.
+        drop(err.write_all(b"\x07").and_then(|()| err.flush()));
+    }
+
     /// A reader that went away is no failure of ours; a disk without room loses what was asked for.
     fn say(&mut self, text: &str) {
         let out = &mut self.streams.out;

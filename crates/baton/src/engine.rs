@@ -5,19 +5,22 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use baton_domain::ids::Nonce;
 use baton_store::blobs::Blobs;
 use baton_store::order::Swept;
 use baton_store::{Aim, Clock, Committed, Error, Order, Store};
 use tracing::field::{Empty, display};
 
-use crate::chance::Chance;
+use crate::chance::{Chance, nonce};
 use crate::changes::Changes;
 use crate::clock::Stopwatch;
 use crate::diffs::Diffs;
 use crate::health::Health;
 use crate::logs::Logs;
+use crate::messenger::Messenger;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
+use crate::roster::Roster;
 use crate::tokens::{Keyring, Secrets};
 use crate::waiters::Waiters;
 
@@ -63,7 +66,9 @@ pub struct Engine {
     metrics: Metrics,
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
+    messenger: OnceLock<Arc<dyn Messenger>>,
     logs: Logs,
+    roster: Roster,
     diffs: OnceLock<Diffs>,
 }
 
@@ -85,7 +90,9 @@ impl Engine {
             stopwatch: parts.stopwatch,
             chance: parts.chance,
             blobs: OnceLock::new(),
+            messenger: OnceLock::new(),
             logs: Logs::default(),
+            roster: Roster::default(),
             diffs: OnceLock::new(),
         }
     }
@@ -101,6 +108,23 @@ impl Engine {
     #[must_use]
     pub fn blobs(&self) -> Option<Arc<dyn Blobs>> {
         self.blobs.get().cloned()
+    }
+
+    /// A number that nobody guesses.
+    #[must_use]
+    pub fn nonce(&self) -> Nonce {
+        nonce(self.chance.as_ref())
+    }
+
+    /// From now on channels are carried on by this one. Only a server has it.
+    pub fn keep_messenger(&self, messenger: Arc<dyn Messenger>) {
+        drop(self.messenger.set(messenger));
+    }
+
+    /// Who tells people.
+    #[must_use]
+    pub fn messenger(&self) -> Option<Arc<dyn Messenger>> {
+        self.messenger.get().cloned()
     }
 
     /// From now on what runs changed is worked out by these.
@@ -119,6 +143,12 @@ impl Engine {
     #[must_use]
     pub fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    /// Who works for this server right now.
+    #[must_use]
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// Carries out an order, whole or not at all.

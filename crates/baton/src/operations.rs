@@ -10,6 +10,7 @@ use crate::operation::Entry;
 mod attempt;
 mod backlog;
 mod bulk;
+mod channel;
 mod checkpoint;
 mod event;
 mod heard;
@@ -25,7 +26,10 @@ mod scheduler;
 mod stats;
 mod task;
 mod tenant;
+mod worker;
 
+pub use channel::broken as broken_channels;
+pub use inbox::look as inbox_of;
 pub use pool::all as all_pools;
 pub use project::find as find_project;
 pub use run::{WORKERS_OWN, newest_work, packet};
@@ -92,11 +96,18 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<receipt::Show>(),
         Entry::of::<receipt::Keys>(),
         Entry::of::<inbox::List>(),
+        Entry::of::<channel::Add>(),
+        Entry::of::<channel::List>(),
+        Entry::of::<channel::Test>(),
+        Entry::of::<channel::Remove>(),
         Entry::of::<event::List>(),
         Entry::of::<pool::List>(),
         Entry::of::<pool::Set>(),
         Entry::of::<scheduler::Pause>(),
         Entry::of::<scheduler::Resume>(),
+        Entry::of::<worker::List>(),
+        Entry::of::<worker::Drain>(),
+        Entry::of::<worker::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
         Entry::of::<bulk::Submit>(),

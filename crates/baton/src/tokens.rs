@@ -118,6 +118,19 @@ impl Keyring {
         mac.finalize().into_bytes().into()
     }
 
+    /// The same for what must outlive a restore: others keep what was made with it.
+    #[must_use]
+    pub fn lasting(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secrets.pepper())
+            .expect("an HMAC takes a key of any length");
+        mac.update(b"baton-lasting-1");
+        for part in parts {
+            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+
     /// What receipts are signed with.
     #[must_use]
     pub fn proving(&self) -> [u8; 32] {

@@ -2,6 +2,7 @@
 //! people ask for first.
 
 mod attempt;
+mod channel;
 mod contract;
 mod diff;
 mod event;
@@ -16,8 +17,10 @@ mod project;
 mod run;
 mod stats;
 mod task;
+mod worker;
 
 pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
+pub use channel::ChannelView;
 pub use contract::{ContractLine, LineKind};
 pub use diff::{DIFF_FILES_MAX, DiffView, FileChange, PATCH_BYTES_MAX};
 pub use event::{ActorView, EventView};
@@ -32,3 +35,4 @@ pub use project::{ProjectView, StageView};
 pub use run::{AnswerView, BlockView, Knob, Lacking, LeaseView, QuestionView, RunView};
 pub use stats::{ColumnView, ExhaustedView, HealthView, StatsView, TroubleCode, TroubleView};
 pub use task::{EndedWord, TaskView, stage_word};
+pub use worker::WorkerView;

@@ -199,6 +199,8 @@ names! {
     TenantId = "tenant", NAME_BYTES_MAX;
     /// What people call a key.
     KeyName = "name", NAME_BYTES_MAX;
+    /// What people call a channel.
+    ChannelName = "channel", SHORT_NAME_BYTES_MAX;
     /// Who calls.
     PrincipalId = "principal", NAME_BYTES_MAX;
     /// A repository root or any folder, under a name.

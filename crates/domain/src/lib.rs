@@ -4,6 +4,7 @@
 //! nothing did; `Task::apply` is the only writer of state. No clock, no chance, no I/O.
 
 pub mod apply;
+pub mod channel;
 pub mod command;
 pub mod contract;
 pub mod deadline;

@@ -59,6 +59,12 @@ pub const STAGES_MAX: usize = 12;
 pub const KEYS_MAX: usize = 1_000;
 /// Revoked and expired keys of one tenant that are remembered; their entries stay.
 pub const DEAD_KEYS_MAX: usize = 1_000;
+/// Channels of one tenant: more than one person looks at, for a few teams.
+pub const CHANNELS_MAX: usize = 16;
+/// How long a channel may wait before it tells: later is no notice any more.
+pub const CHANNEL_DELAY_MAX: Millis = Millis::hours(24);
+/// How far a channel is, as text: what waits to be told, and what was told and still stands.
+pub const CHANNEL_PROGRESS_BYTES_MAX: usize = 256 << 10;
 /// Scopes of one key: more than there are operations to guard.
 pub const SCOPES_MAX: usize = 64;
 /// Tenants of one store: whoever has more wants more stores.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::channel::ChannelEvent;
 use crate::ids::{PrincipalId, ProjectId, StageName, TaskId};
 use crate::key::KeyEvent;
 use crate::lane::{Claimant, Wants};
@@ -126,6 +127,9 @@ pub enum RecordEvent {
     /// Something happened to keys.
     #[serde(untagged)]
     Key(KeyEvent),
+    /// Something happened to channels.
+    #[serde(untagged)]
+    Channel(ChannelEvent),
 }
 
 /// What a record command is about, and must be shown.

@@ -6,6 +6,7 @@
 
 pub mod blobs;
 pub mod chain;
+pub mod channels;
 pub mod clock;
 mod gauges;
 mod hanging;
@@ -33,6 +34,7 @@ use baton_domain::project::Project;
 use baton_domain::refusal::Refusal;
 use baton_domain::time::Timestamp;
 
+pub use channels::ChannelRow;
 pub use clock::Clock;
 pub use keys::{KeyFound, KeyRow};
 pub use order::{Actor, Aim, Committed, Kind, Order, Request};
@@ -167,6 +169,9 @@ pub trait Store: Send + Sync {
         after: Option<KeyId>,
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>>;
+
+    /// The channels of a tenant, or of all, in the order of their names.
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>>;
 
     /// The tenants after this one, in the order of their names, whoever asks.
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants>;

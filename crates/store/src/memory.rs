@@ -3,6 +3,7 @@
 //! One lock over plain maps, and every question is answered by looking at everything. It is no
 //! place for clever code: the other stores are compared with it, answer by answer.
 
+mod channels;
 mod keys;
 mod reads;
 mod sweep;
@@ -21,6 +22,7 @@ use baton_domain::reaction::Reaction;
 use baton_domain::time::{Millis, Timestamp};
 
 use crate::chain::Audit;
+use crate::channels::ChannelRow;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
 use crate::read::{
@@ -300,6 +302,10 @@ impl Store for MemoryStore {
         Box::pin(
             async move { Ok(self.read(tenant, |own| own.key_page(after.as_ref(), count_max))) },
         )
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        Box::pin(async move { Ok(self.lock().channels(tenant)) })
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use baton_domain::channel::ChannelCommand;
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{PrincipalId, ProjectId, TaskId, TenantId};
 use baton_domain::key::KeyCommand;
@@ -62,6 +63,8 @@ pub enum Aim {
     Record(RecordCommand, Option<ProjectId>),
     /// The keys of the tenant.
     Key(KeyCommand),
+    /// A channel of the tenant.
+    Channel(ChannelCommand),
     /// Whatever is due and whatever tasks owe one another, of all tenants, at most so many.
     Sweep(usize),
 }
@@ -165,6 +168,7 @@ impl Aim {
             Self::Next(_) => "next",
             Self::Record(..) => "record",
             Self::Key(_) => "key",
+            Self::Channel(_) => "channel",
             Self::Sweep(_) => "sweep",
         }
     }
@@ -201,6 +205,7 @@ impl Order {
             Aim::Next(_) | Aim::Sweep(_) => Ok(()),
             Aim::Record(command, _) => write!(count, "{command:?}"),
             Aim::Key(command) => write!(count, "{command:?}"),
+            Aim::Channel(command) => write!(count, "{command:?}"),
             Aim::Task(_, commands) | Aim::Birth(_, commands) => {
                 commands.iter().filter(|it| !light(it)).try_for_each(|it| write!(count, "{it:?}"))
             }
@@ -262,7 +267,9 @@ impl Order {
             // A leaked key must die even where there is no room for work.
             Aim::Key(KeyCommand::Revoke { .. }) => true,
             Aim::Key(KeyCommand::Create(_) | KeyCommand::Rotate { .. }) => false,
-            Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Sweep(_) => false,
+            Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Channel(_) | Aim::Sweep(_) => {
+                false
+            }
         }
     }
 }

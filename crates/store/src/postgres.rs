@@ -12,6 +12,7 @@ pub mod backup;
 pub mod bare;
 mod batch;
 mod bells;
+mod channels;
 mod claims;
 mod connections;
 pub mod examine;

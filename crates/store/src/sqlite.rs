@@ -5,6 +5,7 @@ mod audit;
 pub mod backup;
 pub mod bare;
 mod books;
+mod channels;
 mod checkpoint;
 mod ink;
 mod keys;

@@ -15,13 +15,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::client::Failure;
 use crate::files::make_folder;
+use crate::operations;
 use crate::problem::Problem;
 use crate::scripted::BUILT_IN;
 use crate::surroundings::socket_in;
@@ -39,6 +40,8 @@ pub(super) const DOWN: &str = "down";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is looked whether another `up` is done: for a minute.
 const STARTING_LOOKS_MAX: u32 = 300;
+/// Of how many looks one is at what needs a person: every five seconds.
+const NEEDS_EVERY: u32 = 25;
 /// Bytes of a log that are shown at once.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the end of a log that explain why something did not start.
@@ -227,6 +230,7 @@ async fn watch(session: &mut Session<'_>, folder: &Path) -> Result<u8, Failure> 
         .map(|name| (path(name), fs::metadata(path(name)).map_or(0, |about| about.len())))
         .collect();
     let mut end = std::pin::pin!(tokio::signal::ctrl_c());
+    let (mut looks, mut waiting) = (0_u32, 0);
     loop {
         tokio::select! {
             _ = &mut end => {
@@ -245,11 +249,30 @@ async fn watch(session: &mut Session<'_>, folder: &Path) -> Result<u8, Failure> 
                 session.say(&super::render::clean::lines(&text));
             }
         }
+        looks += 1;
+        if looks % NEEDS_EVERY == 0 {
+            waiting = call_if_more(session, waiting).await;
+        }
         if worker(folder).is_none() && server(&socket(session, folder)).await.is_none() {
             session.say("Both have ended.\n");
             return Ok(0);
         }
     }
+}
+
+/// Says and rings when more waits for a person than before; answers how much does now.
+async fn call_if_more(session: &mut Session<'_>, before: u64) -> u64 {
+    let Some(entry) = operations::find("stats", "show") else { return before };
+    // A server that is away for a moment says nothing new.
+    let Ok(stats) = session.ask(entry, Map::new()).await else { return before };
+    let now = stats["inbox"].as_u64().unwrap_or(before);
+    if now > before && !session.globals.quiet {
+        session.say(&format!("Waiting for a person: {now}. `baton inbox` shows it.\n"));
+        if session.around.terminal {
+            session.ring();
+        }
+    }
+    now
 }
 
 /// Ends the worker, then the server.

@@ -89,12 +89,22 @@ async fn ask(session: &Session<'_>, told: &mut Told) -> Server {
     };
     told.version = body["version"].as_str().map(str::to_owned);
     told.now = body["at"].as_str().and_then(|at| at.parse::<When>().ok()).map(|at| at.0);
+    told.broken_channels = broken_channels(session).await;
     told.stop_unverified = body["stop_unverified"].as_u64().unwrap_or(0);
     if body["green"] == true {
         return Server::Green;
     }
     let troubles = body["troubles"].as_array().map_or(&[][..], Vec::as_slice);
     Server::Troubled(troubles.iter().map(trouble).collect())
+}
+
+/// By which channels nobody is told; an older server has none.
+async fn broken_channels(session: &Session<'_>) -> Vec<(String, String)> {
+    let Some(entry) = operations::find("channel", "list") else { return vec![] };
+    let Ok(body) = session.ask(entry, Map::new()).await else { return vec![] };
+    let text = |value: &Value, name: &str| value[name].as_str().map(str::to_owned);
+    let one = |value: &Value| Some((text(value, "name")?, text(value, "broken")?));
+    body["items"].as_array().into_iter().flatten().filter_map(one).collect()
 }
 
 fn trouble(value: &Value) -> Trouble {

@@ -37,6 +37,12 @@ pub(super) fn command() -> Command {
              waits for a person, 12 called off. --timeout bounds it (124).",
         )
         .arg(
+            Arg::new("bell")
+                .long("bell")
+                .action(ArgAction::SetTrue)
+                .help("Ring the bell of the terminal for each that is settled"),
+        )
+        .arg(
             Arg::new("task")
                 .value_name("TASK")
                 .help("Which tasks (may be given several times)")
@@ -52,6 +58,9 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
     for id in asked.get_many::<String>("task").into_iter().flatten() {
         let (task, settled) = settle(session, &spelled("T-", id)).await?;
         show(session, &task);
+        if asked.get_flag("bell") {
+            session.ring();
+        }
         exit = if exit == 0 { settled } else { exit };
     }
     Ok(exit)

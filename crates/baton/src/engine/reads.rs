@@ -10,8 +10,8 @@ use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PastId, PoolRow,
-    RunFilter, RunFull, RunRow, Stats, TaskRow, Tenants, Told,
+    ChannelRow, Cursor, Entry, Error, Filter, HistoryKey, KeyFound, KeyRow, List, Page, PastId,
+    PoolRow, RunFilter, RunFull, RunRow, Stats, TaskRow, Tenants, Told,
 };
 
 use super::Engine;
@@ -189,6 +189,11 @@ impl Engine {
         count_max: usize,
     ) -> Result<Page<KeyRow>, Error> {
         self.store.keys(tenant, after, count_max).await
+    }
+
+    /// The channels of a tenant, or of all.
+    pub async fn channels(&self, tenant: Option<&TenantId>) -> Result<Vec<ChannelRow>, Error> {
+        self.store.channels(tenant).await
     }
 
     /// The tenants after this one, in the order of their names.

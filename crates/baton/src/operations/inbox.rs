@@ -1,16 +1,17 @@
 //! The inbox: everything that waits for a person.
 
 use baton_domain::event::Event;
-use baton_domain::ids::{ProjectId, RunId, TaskId};
+use baton_domain::ids::{ProjectId, RunId, TaskId, TenantId};
 use baton_domain::view::Need;
 use baton_store::Filter;
 use baton_store::read::{Happened, PAGE_MAX, RunNow};
 
 use crate::call::Call;
+use crate::engine::Engine;
 use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
-use crate::views::{InboxItem, Lookup};
+use crate::views::{ChannelView, InboxItem, Lookup};
 
 record! {
     /// Which part of the inbox.
@@ -31,6 +32,8 @@ record! {
         items: Vec<InboxItem>,
         /// Where to go on: give it as `after`. Absent at the end; a page may be short and have it.
         next: Option<TaskId>,
+        /// Channels by which nobody is told at present.
+        channels: Option<Vec<ChannelView>>,
     }
 }
 
@@ -53,39 +56,59 @@ impl Operation for List {
             count_max: PageSize::or_usual(self.limit),
             ..Filter::default()
         };
-        let page = call.engine().tasks(&call.caller().tenant, filter).await?;
-        let now = call.engine().now();
-        let (mut items, mut next, mut last) = (vec![], page.next, None);
-        for row in &page.rows {
-            let mut needs = row.flow.needs(now);
-            needs.retain(|need| self.need.is_none_or(|only| only == *need));
-            // A task may need several things; a page has its bound all the same.
-            if items.len() + needs.len() > PAGE_MAX {
-                next = last;
-                break;
-            }
-            for need in needs {
-                let (item, lookup) = InboxItem::of(row, need);
-                items.push(complete(call, item, lookup).await?);
-            }
-            last = Some(row.flow.id);
-        }
-        Ok(Answered::read(Inbox { items, next }, call.cursor(page.as_of)))
+        let (engine, tenant) = (call.engine(), &call.caller().tenant);
+        let channels = super::channel::broken(engine, tenant).await?;
+        let (items, next, as_of) = look(engine, tenant, filter).await?;
+        let channels = (!channels.is_empty()).then_some(channels);
+        Ok(Answered::read(Inbox { items, next, channels }, call.cursor(as_of)))
     }
 }
 
+/// What waits for a person, of a tenant; where to go on, and how far the events were.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn look(
+    engine: &Engine,
+    tenant: &TenantId,
+    filter: Filter,
+) -> Result<(Vec<InboxItem>, Option<TaskId>, u64), Problem> {
+    let only = filter.need;
+    let page = engine.tasks(tenant, filter).await?;
+    let now = engine.now();
+    let (mut items, mut next, mut last) = (vec![], page.next, None);
+    for row in &page.rows {
+        let mut needs = row.flow.needs(now);
+        needs.retain(|need| only.is_none_or(|only| only == *need));
+        // A task may need several things; a page has its bound all the same.
+        if items.len() + needs.len() > PAGE_MAX {
+            next = last;
+            break;
+        }
+        for need in needs {
+            let (item, lookup) = InboxItem::of(row, need);
+            items.push(complete((engine, tenant), item, lookup).await?);
+        }
+        last = Some(row.flow.id);
+    }
+    Ok((items, next, page.as_of))
+}
+
 /// Adds what is not in the row of the task.
-async fn complete(call: &Call, item: InboxItem, lookup: Lookup) -> Result<InboxItem, Problem> {
-    let tenant = &call.caller().tenant;
+async fn complete(
+    (engine, tenant): (&Engine, &TenantId),
+    item: InboxItem,
+    lookup: Lookup,
+) -> Result<InboxItem, Problem> {
     Ok(match lookup {
         Lookup::Nothing => item,
         Lookup::Words(version) => {
-            let entries = call.engine().entries_of(tenant, item.task, version, 1).await?.rows;
+            let entries = engine.entries_of(tenant, item.task, version, 1).await?.rows;
             InboxItem { words: entries.first().and_then(|entry| words(&entry.happened)), ..item }
         }
         Lookup::Finish(number) => {
             let id = RunId { task: item.task, number };
-            let run = call.engine().run(tenant, id).await?.what;
+            let run = engine.run(tenant, id).await?.what;
             let since = run.and_then(|run| match run.row.run {
                 RunNow::Finished(record) => Some(When(record.finished_at)),
                 RunNow::Live(..) => None,
@@ -93,7 +116,7 @@ async fn complete(call: &Call, item: InboxItem, lookup: Lookup) -> Result<InboxI
             InboxItem { since, ..item }
         }
         Lookup::End(task) => {
-            let row = call.engine().task(tenant, task).await?.what;
+            let row = engine.task(tenant, task).await?.what;
             InboxItem { since: row.and_then(|row| row.flow.ended_at).map(When), ..item }
         }
     })

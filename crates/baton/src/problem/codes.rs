@@ -57,6 +57,7 @@ pub const CODES: &[Code] = &[
     code("internal", 500, 1, true, "Something broke", "baton doctor"),
     code("invalid", 422, 2, false, "A value breaks a rule", DESCRIBED),
     code("key_ended", 409, 5, false, "The key has ended", "baton key list"),
+    code("not_told", 502, 1, true, "Nobody was told", "baton channel list"),
     code(
         "key_reused",
         422,

@@ -18,6 +18,8 @@ use crate::chance::SystemChance;
 use crate::diffs::Diffs;
 use crate::engine::Engine;
 use crate::identity::Identity;
+use crate::messenger::Messenger;
+use crate::notices::{Notices, Range};
 use crate::surroundings::{Surroundings, blobs_in, key_file_in, socket_in};
 use crate::{clockwork, home, log, operations};
 
@@ -86,6 +88,7 @@ pub fn command() -> Command {
             ),
         )
         .args(blob_place())
+        .arg(webhook_allow())
         .args(certificate())
         .arg(flag("behind-proxy").help("Somebody in front encrypts; allows any address"))
         .args(rates())
@@ -107,6 +110,15 @@ fn blob_place() -> [Arg; 2] {
             .default_value(BLOBS_GIB)
             .help("How many GiB of blobs each tenant may keep; all together five times as many"),
     ]
+}
+
+fn webhook_allow() -> Arg {
+    Arg::new("webhook-allow")
+        .long("webhook-allow")
+        .value_name("RANGE")
+        .action(ArgAction::Append)
+        .value_parser(value_parser!(Range))
+        .help("Addresses that webhooks may go to although they are not of the open network")
 }
 
 fn certificate() -> [Arg; 2] {
@@ -168,6 +180,7 @@ pub async fn run(matches: &ArgMatches, around: &Surroundings) -> ExitCode {
             address: rate("address-rate"),
             failure: rate("failure-rate"),
         },
+        webhook_allow: matches.get_many("webhook-allow").into_iter().flatten().copied().collect(),
         with_stdin: matches.get_flag("stop-with-stdin"),
         json: matches.get_flag("json"),
         fixtures: matches.get_flag("conformance-fixtures"),
@@ -213,6 +226,14 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     let living = Arc::clone(&starter);
     let living = tokio::spawn(async move { living.live(turns).await });
     let noting = tokio::spawn(note_uses(Arc::clone(&identity)));
+    let notices = Notices::new(
+        Arc::clone(&engine),
+        wish.database.is_none(),
+        wish.webhook_allow.clone(),
+        wish.programs.clone(),
+    );
+    engine.keep_messenger(Arc::clone(&notices) as Arc<dyn Messenger>);
+    let telling = tokio::spawn(notices.run());
     let accepting = [
         match &tls {
             Some(tls) => tokio::spawn(Arc::clone(&server).accept_tls(listener, Arc::clone(tls))),
@@ -239,6 +260,8 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
             drop(task.await);
         }
         noting.abort();
+        telling.abort();
+        drop(telling.await);
         // Whoever waits for a sign of life gets it until time stops passing here.
         drop((noting.await, time.await, living.await));
         all

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use baton_store::sqlite::OpenError;
 use baton_store::{blobs, postgres};
 
+use crate::notices::Range;
 use crate::surroundings::Database;
 use crate::{home, tokens};
 
@@ -46,6 +47,8 @@ pub struct Wish {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// How often somebody may ask.
     pub rates: Rates,
+    /// Addresses inside that webhooks may go to.
+    pub webhook_allow: Vec<Range>,
     /// Whether to stop when standard input ends.
     pub with_stdin: bool,
     /// Names under which it is asked for besides those of this machine.

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use baton_domain::Refusal;
 use baton_domain::ids::{
-    Account, AttemptId, Capability, Commit, ConcurrencyKey, DeploymentId, Digest, KeyName, Label,
-    LineId, NAME_BYTES_MAX, PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX, StageName, TaskId,
-    TenantId,
+    Account, AttemptId, Capability, ChannelName, Commit, ConcurrencyKey, DeploymentId, Digest,
+    KeyName, Label, LineId, NAME_BYTES_MAX, PrincipalId, ProjectId, RunId, SHORT_NAME_BYTES_MAX,
+    StageName, TaskId, TenantId,
 };
 use baton_domain::key::KeyId;
 use baton_domain::pool::PoolName;
@@ -117,6 +117,7 @@ macro_rules! named {
 named! {
     TenantId = NAME_BYTES_MAX, "local";
     KeyName = NAME_BYTES_MAX, "laptop";
+    ChannelName = SHORT_NAME_BYTES_MAX, "phone";
     PrincipalId = NAME_BYTES_MAX, "ada";
     ProjectId = NAME_BYTES_MAX, "shop";
     StageName = SHORT_NAME_BYTES_MAX, "coding";

@@ -81,7 +81,8 @@ fn is_of_keys(event: &RecordEvent) -> bool {
         RecordEvent::ProjectPut { .. }
         | RecordEvent::ProjectRemoved { .. }
         | RecordEvent::PoolLimited { .. }
-        | RecordEvent::PoolShut { .. } => false,
+        | RecordEvent::PoolShut { .. }
+        | RecordEvent::Channel(_) => false,
     }
 }
 

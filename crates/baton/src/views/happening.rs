@@ -1,5 +1,6 @@
 //! What can happen, each with the word that callers know it by.
 
+use baton_domain::channel::ChannelEvent;
 use baton_domain::event::Event;
 use baton_domain::key::KeyEvent;
 use baton_domain::project::RecordEvent;
@@ -98,6 +99,8 @@ words! {
         /// A pause was lifted.
         PoolOpened = "pool_opened",
         /// A key was made.
+        ChannelAdded = "channel_added",
+        ChannelRemoved = "channel_removed",
         KeyCreated = "key_created",
         /// Its secret was exchanged.
         KeyRotated = "key_rotated",
@@ -149,6 +152,12 @@ impl Happening {
     #[must_use]
     pub fn word(&self) -> &str {
         self.0["event"].as_str().unwrap_or_default()
+    }
+
+    /// Something that it tells, by its name.
+    #[must_use]
+    pub fn told(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
     }
 
     fn new(kind: EventKind, event: Result<Value, serde_json::Error>) -> Self {
@@ -248,6 +257,8 @@ fn of_record(event: &RecordEvent) -> EventKind {
         RecordEvent::PoolLimited { .. } => EventKind::PoolLimited,
         RecordEvent::PoolShut { shut: Some(_), .. } => EventKind::PoolShut,
         RecordEvent::PoolShut { shut: None, .. } => EventKind::PoolOpened,
+        RecordEvent::Channel(ChannelEvent::ChannelAdded { .. }) => EventKind::ChannelAdded,
+        RecordEvent::Channel(ChannelEvent::ChannelRemoved { .. }) => EventKind::ChannelRemoved,
         RecordEvent::Key(KeyEvent::KeyCreated { .. }) => EventKind::KeyCreated,
         RecordEvent::Key(KeyEvent::KeyRotated { .. }) => EventKind::KeyRotated,
         RecordEvent::Key(KeyEvent::KeyRevoked { .. }) => EventKind::KeyRevoked,

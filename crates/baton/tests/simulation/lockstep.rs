@@ -16,9 +16,9 @@ use baton_domain::project::Project;
 use baton_domain::time::Timestamp;
 use baton_store::chain::Audit;
 use baton_store::{
-    Aim, Answer, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey, KeyFound,
-    KeyRow, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow,
-    Tenants, Told,
+    Aim, Answer, ChannelRow, Clock, Committed, Cursor, Entry, Error, Filter, Health, HistoryKey,
+    KeyFound, KeyRow, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
+    TaskRow, Tenants, Told,
 };
 use baton_testkit::chance::Chance;
 
@@ -330,6 +330,10 @@ impl Store for Lockstep {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         ready(now(self.inner().keys(tenant, after, count_max)))
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        ready(now(self.inner().channels(tenant)))
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

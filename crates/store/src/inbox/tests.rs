@@ -40,9 +40,12 @@ fn taken(batch: &[Work]) -> Vec<(String, u64)> {
     let told = |work: &Work| match work {
         Work::Order(job) => match &job.order.aim {
             Aim::Task(task, _) => (job.order.tenant.to_string(), task.0),
-            Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => {
-                (String::new(), 0)
-            }
+            Aim::Birth(..)
+            | Aim::Next(_)
+            | Aim::Record(..)
+            | Aim::Key(_)
+            | Aim::Channel(_)
+            | Aim::Sweep(_) => (String::new(), 0),
         },
         Work::Seal(..) | Work::Uses(..) => ("seal".into(), 0),
     };

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_domain::Refusal;
+use baton_domain::channel::KeptChannel;
 use baton_domain::command::Command;
 use baton_domain::history::Past;
-use baton_domain::ids::{AttemptId, PrincipalId, ProjectId, StageName, TaskId};
+use baton_domain::ids::{AttemptId, ChannelName, PrincipalId, ProjectId, StageName, TaskId};
 use baton_domain::pool::{PoolName, Pools};
 use baton_domain::project::{Meant, Project, RecordScene};
 use baton_domain::scene::{Around, Lease, Needs};
@@ -25,6 +26,7 @@ pub(super) struct Tenant {
     pub(super) projects: BTreeMap<ProjectId, Arc<Project>>,
     pub(super) pools: Pools,
     pub(super) keys: Keys,
+    pub(super) channels: BTreeMap<ChannelName, KeptChannel>,
     pub(super) tasks: BTreeMap<TaskId, Kept>,
     /// Which task waits for which; one that ended waits for none.
     pub(super) edges: BTreeSet<(TaskId, TaskId)>,

@@ -53,6 +53,9 @@ impl Turn<'_> {
             Aim::Next(claim) => self.claim_next(order, claim)?,
             Aim::Record(command, project) => self.on_record(order, command, project.as_ref())?,
             Aim::Key(command) => Done { position: self.on_key(order, command)?, ..Done::default() },
+            Aim::Channel(command) => {
+                Done { position: self.on_channel(order, command)?, ..Done::default() }
+            }
             Aim::Sweep(count_max) => Done { swept: self.sweep(*count_max), ..Done::default() },
         };
         let committed = self.committed(&order.tenant, &done, self.now);
@@ -293,7 +296,9 @@ impl Tenant {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut = shut.clone(),
-            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+            RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+                unreachable!("keys and channels have rules of their own")
+            }
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }

@@ -7,8 +7,11 @@ use super::wire::{Conn, params};
 use crate::rows::Chance;
 
 /// Every version of the schema; the last one is the present.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_heard.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_tasks.sql"),
+    include_str!("migrations/0002_heard.sql"),
+    include_str!("migrations/0003_channels.sql"),
+];
 /// The advisory lock under which servers that start at once migrate one after another.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1113683968, 6)";
 /// Whoever waits for a table longer than this gives up, so that nobody queues behind a migration.
@@ -27,7 +30,7 @@ const VERSION: &str = "INSERT INTO meta (name, number) VALUES ('version', $1)
 /// Everything that a migrated database holds.
 const TABLES: &str =
     "meta, watched, tenants, births, projects, briefs, flows, leases, runs, attempts,
-    checkpoints, edges, pools, keys, reactions, events, seals, seal_keys, requests";
+    checkpoints, edges, pools, keys, channels, reactions, events, seals, seal_keys, requests";
 
 /// What a database may be in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

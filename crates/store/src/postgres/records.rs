@@ -13,7 +13,6 @@ use baton_domain::task::Flow;
 use super::batch::{Ended, roll_back, with_position};
 use super::connections::Lent;
 use super::ink::{Done, Draft};
-use super::keys;
 use super::load::{self, BEGIN, BOUNDS, Entered, OWN_RECORDS, RECORDS_LOCK};
 use super::look;
 use super::manner::Manner;
@@ -24,6 +23,7 @@ use super::step::{Cause, Goal, Step};
 use super::trouble::Trouble;
 use super::wire::{Conn, Flush, Param, params};
 use super::{Records, Shared, amnesty, time};
+use super::{channels, keys};
 use crate::chain::ROOT;
 use crate::order::{Aim, Committed, Order};
 use crate::read::About;
@@ -205,6 +205,7 @@ async fn tenant_of(shared: &Shared, conn: &mut Conn, order: &Order) -> Result<i6
             let scene = keys::scene(conn, 0, command).await?;
             drop(decide_key(&scene, command, now)?);
         }
+        Aim::Channel(command) => drop(channels::events(conn, 0, command, now).await?),
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Sweep(_) => {
             return Err(Refusal::NotFound.into());
         }
@@ -246,6 +247,11 @@ async fn judge(
             events
         }
         Aim::Key(command) => key_events(conn, room, tenant, command, &mut besides).await?,
+        Aim::Channel(command) => {
+            let (events, beside) = channels::events(conn, tenant, command, room.now).await?;
+            besides.push(beside);
+            events
+        }
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Sweep(_) => {
             return Err(Refusal::NotFound.into());
         }
@@ -364,7 +370,9 @@ async fn apply(
             row.shut.clone_from(shut);
             keep_pool(conn, room, tenant, pool, row).await?;
         }
-        RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+        RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+            unreachable!("keys and channels have rules of their own")
+        }
     }
     Ok(())
 }

@@ -14,8 +14,9 @@ use ed25519_dalek::SigningKey;
 use tokio::sync::{Mutex, oneshot};
 
 use super::reads::Reading;
-use super::{PostgresStore, audit, keys, lists, reads, runs, standby};
+use super::{PostgresStore, audit, channels, keys, lists, reads, runs, standby};
 use crate::chain::Audit;
+use crate::channels::ChannelRow;
 use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
@@ -187,6 +188,14 @@ impl Store for PostgresStore {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         for_tenant!(self, tenant, reading, keys::keys(reading, after.as_ref(), count_max))
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        Box::pin(async move {
+            let mut moment = self.shared.read().await?;
+            let read = channels::channels(&mut moment, tenant).await;
+            end(moment, read).await
+        })
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

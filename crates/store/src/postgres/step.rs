@@ -51,7 +51,7 @@ impl<'a> Step<'a> {
             Aim::Task(id, commands) => Goal::Task(*id, Cow::Borrowed(commands)),
             Aim::Birth(project, commands) => Goal::Birth(project, commands),
             Aim::Next(claim) => Goal::Next(claim),
-            Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => return None,
+            Aim::Record(..) | Aim::Key(_) | Aim::Channel(_) | Aim::Sweep(_) => return None,
         };
         let ends = order.ends_work();
         let (tenant_id, request) = (order.tenant.clone(), order.request.as_ref());
@@ -154,6 +154,6 @@ pub(super) fn is_alone(aim: &Aim) -> bool {
     match aim {
         Aim::Task(_, commands) | Aim::Birth(_, commands) => looks_around(commands),
         Aim::Next(_) => false,
-        Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => true,
+        Aim::Record(..) | Aim::Key(_) | Aim::Channel(_) | Aim::Sweep(_) => true,
     }
 }

@@ -89,9 +89,12 @@ impl Queues {
         match aim {
             Aim::Sweep(_) => &self.sweeps,
             aim if is_alone(aim) => &self.alone,
-            Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) | Aim::Record(..) | Aim::Key(_) => {
-                &self.together
-            }
+            Aim::Task(..)
+            | Aim::Birth(..)
+            | Aim::Next(_)
+            | Aim::Record(..)
+            | Aim::Key(_)
+            | Aim::Channel(_) => &self.together,
         }
     }
 
@@ -192,9 +195,12 @@ async fn together(shared: &Shared, jobs: Vec<Job>, turn: &Turn) {
     for job in reply(jobs, answered.answers) {
         let queue = match job.order.aim {
             Aim::Next(_) => Queue::Hungry,
-            Aim::Task(..) | Aim::Birth(..) | Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => {
-                Queue::Alone
-            }
+            Aim::Task(..)
+            | Aim::Birth(..)
+            | Aim::Record(..)
+            | Aim::Key(_)
+            | Aim::Channel(_)
+            | Aim::Sweep(_) => Queue::Alone,
         };
         shared.queues.get(queue).hand_on(job);
     }
@@ -235,7 +241,7 @@ fn reply(jobs: Vec<Job>, answers: Vec<Option<Result<Committed, Error>>>) -> Vec<
 async fn one(shared: &Shared, job: &Job) -> Result<Committed, Error> {
     match &job.order.aim {
         Aim::Sweep(count_max) => sweep::run(shared, *count_max).await,
-        Aim::Record(..) | Aim::Key(_) => records::run(shared, &job.order).await,
+        Aim::Record(..) | Aim::Key(_) | Aim::Channel(_) => records::run(shared, &job.order).await,
         Aim::Task(..) | Aim::Birth(..) | Aim::Next(_) => {
             let answered = orders(shared, std::slice::from_ref(job), Manner::Alone).await;
             let answer = answered.answers.into_iter().next().flatten();
@@ -295,9 +301,12 @@ async fn tenant(shared: &Shared, job: &Job) -> Result<i64, Error> {
         None if shared.is_full() && !job.order.ends_work() => Err(Error::DiskFull),
         None => Err(Error::Refused(match &job.order.aim {
             Aim::Next(_) => Refusal::NothingClaimable,
-            Aim::Task(..) | Aim::Birth(..) | Aim::Record(..) | Aim::Key(_) | Aim::Sweep(_) => {
-                Refusal::NotFound
-            }
+            Aim::Task(..)
+            | Aim::Birth(..)
+            | Aim::Record(..)
+            | Aim::Key(_)
+            | Aim::Channel(_)
+            | Aim::Sweep(_) => Refusal::NotFound,
         })),
     }
 }

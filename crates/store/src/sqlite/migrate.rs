@@ -16,8 +16,11 @@ const COPY: &str = "before-version-";
 const COPIES_KEPT: usize = 3;
 
 /// Every version of the schema; the last one is the present.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_heard.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_tasks.sql"),
+    include_str!("migrations/0002_heard.sql"),
+    include_str!("migrations/0003_channels.sql"),
+];
 
 /// Refuses what is not ours, or too new for us, before anything of it is changed: not even its
 /// log is copied back.

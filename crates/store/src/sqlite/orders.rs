@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_domain::Refusal;
+use baton_domain::channel::{ChannelScene, decide_channel};
 use baton_domain::command::{Claim, Command};
 use baton_domain::ids::{ProjectId, TaskId, TenantId};
 use baton_domain::key::{admit_tenant, decide_key};
@@ -117,6 +118,7 @@ impl Desk {
                 self.on_record(tenant, command, project.as_ref(), &order.actor, now)?
             }
             Aim::Key(command) => self.on_key(tenant, command, &order.actor, now)?,
+            Aim::Channel(command) => self.on_channel(tenant, command, &order.actor, now)?,
             Aim::Sweep(_) => unreachable!("a sweep has no tenant"),
         };
         if let (false, Aim::Task(id, _)) = (self.set_aside.is_empty(), &order.aim) {
@@ -146,6 +148,9 @@ impl Desk {
             Aim::Record(command, _) => drop(decide_record(&RecordScene::default(), command, now)?),
             Aim::Key(command) => {
                 drop(decide_key(&self.pen.key_scene(None, command)?, command, now)?);
+            }
+            Aim::Channel(command) => {
+                drop(decide_channel(&ChannelScene::default(), command, now)?);
             }
             Aim::Next(_) => return Err(Refusal::NothingClaimable.into()),
             Aim::Task(..) | Aim::Birth(..) | Aim::Sweep(_) => {

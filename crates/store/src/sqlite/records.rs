@@ -94,7 +94,9 @@ impl Desk {
                 row.shut.clone_from(shut);
                 self.keep_pool(tenant, pool, row, now)?;
             }
-            RecordEvent::Key(_) => unreachable!("keys have a rule of their own"),
+            RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+                unreachable!("keys and channels have rules of their own")
+            }
         }
         Ok(())
     }

@@ -12,8 +12,9 @@ use baton_domain::time::{Millis, Timestamp};
 use ed25519_dalek::SigningKey;
 use tokio::sync::oneshot;
 
-use super::{SqliteStore, audit, keys, lists, reads, requests, runs};
+use super::{SqliteStore, audit, channels, keys, lists, reads, requests, runs};
 use crate::chain::Audit;
+use crate::channels::ChannelRow;
 use crate::inbox::Job;
 use crate::keys::{KeyFound, KeyRow};
 use crate::order::{Committed, Order};
@@ -183,6 +184,11 @@ impl Store for SqliteStore {
     ) -> Answer<'a, Page<KeyRow>> {
         let tenant = tenant.clone();
         self.read(move |conn| keys::keys(conn, &tenant, after.as_ref(), count_max))
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        let tenant = tenant.cloned();
+        self.read(move |conn| channels::channels(conn, tenant.as_ref()))
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

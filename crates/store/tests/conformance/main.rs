@@ -3,6 +3,7 @@
 
 mod backend;
 mod blocks;
+mod channels;
 mod claims;
 mod contracts;
 mod crowds;
@@ -240,6 +241,12 @@ macro_rules! conformance {
                     a_request_for_another_tenant_is_known_where_it_was_asked
                     a_refused_key_leaves_no_trace
                     there_are_only_so_many_tenants;
+                channels:
+                    a_channel_reads_as_it_was_added
+                    of_many_who_carry_on_a_channel_one_does
+                    a_channel_that_is_added_again_is_another
+                    a_channel_is_its_tenants_own
+                    there_are_only_so_many_channels;
                 crowds:
                     whatever_many_ask_at_once_the_laws_hold
                     a_limit_holds_at_every_moment_whoever_claims;
@@ -310,6 +317,7 @@ mod two_servers {
         keys:
             an_id_is_given_once_over_all_tenants
             a_repeated_creation_is_carried_out_once;
+        channels: of_many_who_carry_on_a_channel_one_does;
         crowds:
             whatever_many_ask_at_once_the_laws_hold
             a_limit_holds_at_every_moment_whoever_claims;

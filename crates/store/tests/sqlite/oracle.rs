@@ -237,7 +237,9 @@ impl Fold {
             }
             RecordEvent::PoolLimited { pool, limit } => self.pool(pool).limit = *limit,
             RecordEvent::PoolShut { pool, shut } => self.pool(pool).shut.clone_from(shut),
-            RecordEvent::Key(_) => unreachable!("no script makes keys"),
+            RecordEvent::Key(_) | RecordEvent::Channel(_) => {
+                unreachable!("no script makes keys or channels")
+            }
         }
         self.pools.retain(|_, pool| !pool.is_idle());
     }

@@ -340,6 +340,7 @@ fn word(order: &Order) -> &'static str {
         Aim::Next(_) => "claim",
         Aim::Record(..) => "record",
         Aim::Key(_) => "key",
+        Aim::Channel(_) => "channel",
         Aim::Sweep(_) => "sweep",
         Aim::Task(_, commands) => match commands.first() {
             Some(Command::Supervisor(_, Supervisor::Renew { .. })) => "renew",

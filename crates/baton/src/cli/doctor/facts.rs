@@ -118,6 +118,8 @@ pub(super) struct Told {
     pub(super) now: Option<Timestamp>,
     pub(super) version: Option<String>,
     pub(super) stop_unverified: u64,
+    /// Channels by which nobody is told: their names, and why.
+    pub(super) broken_channels: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

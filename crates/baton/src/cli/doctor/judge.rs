@@ -254,6 +254,10 @@ fn of_server(facts: &Facts) -> Vec<Finding> {
         let what = format!("the server is baton {version}, this is {own}");
         findings.push(odd("version", what, "which -a baton"));
     }
+    for (name, why) in &facts.told.broken_channels {
+        let what = format!("nobody is told by {name}: {why}");
+        findings.push(wrong("channel", what, format!("baton channel test {name}")));
+    }
     if facts.told.stop_unverified > 0 {
         let count = facts.told.stop_unverified;
         let what = format!("{count} agents may still be running: nobody has proved their end");

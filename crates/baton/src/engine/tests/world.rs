@@ -22,9 +22,9 @@ use baton_store::chain::Audit;
 use baton_store::clock::ManualClock;
 use baton_store::memory::MemoryStore;
 use baton_store::{
-    Actor, Aim, Answer, Bell, Committed, Cursor, Entry, Error, Filter, Freed, Health, HistoryKey,
-    KeyFound, KeyRow, Kind, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats,
-    Store, TaskRow, Tenants, Told,
+    Actor, Aim, Answer, Bell, ChannelRow, Committed, Cursor, Entry, Error, Filter, Freed, Health,
+    HistoryKey, KeyFound, KeyRow, Kind, List, Order, Page, PastId, PoolRow, RunFilter, RunFull,
+    RunRow, Stats, Store, TaskRow, Tenants, Told,
 };
 
 use crate::chance::SeededChance;
@@ -366,6 +366,10 @@ impl Store for Flawed {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         self.model.keys(tenant, after, count_max)
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        self.model.channels(tenant)
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

@@ -13,9 +13,9 @@ use baton_domain::time::Timestamp;
 use baton_store::chain::{Audit, SigningKey};
 use baton_store::postgres::{Options, PostgresStore};
 use baton_store::{
-    Answer, Bell, Clock, Committed, Cursor, Entry, Filter, Health, HistoryKey, KeyFound, KeyRow,
-    List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store, TaskRow, Tenants,
-    Told,
+    Answer, Bell, ChannelRow, Clock, Committed, Cursor, Entry, Filter, Health, HistoryKey,
+    KeyFound, KeyRow, List, Order, Page, PastId, PoolRow, RunFilter, RunFull, RunRow, Stats, Store,
+    TaskRow, Tenants, Told,
 };
 use baton_testkit::postgres::{Cluster, Database, Pooler};
 use tokio::runtime::Runtime;
@@ -264,6 +264,10 @@ impl Store for Turns {
         count_max: usize,
     ) -> Answer<'a, Page<KeyRow>> {
         self.next().keys(tenant, after, count_max)
+    }
+
+    fn channels<'a>(&'a self, tenant: Option<&'a TenantId>) -> Answer<'a, Vec<ChannelRow>> {
+        self.next().channels(tenant)
     }
 
     fn tenants(&self, after: Option<TenantId>, count_max: usize) -> Answer<'_, Tenants> {

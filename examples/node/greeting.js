@@ -1,0 +1,2 @@
+/** A greeting for somebody. */
+export const greeting = (name) => `Hello, ${name}!`;
