@@ -93,11 +93,12 @@ async function act(form) {
   sending.add(path);
   buttons.forEach((button) => { button.disabled = true; });
   try {
-    await send(method, path, body, intents.get(path));
+    const answer = await send(method, path, body, intents.get(path));
     form.reset();
     intents.delete(path);
     form.closest("details")?.removeAttribute("open");
-    toast("Done", path.split("/").slice(3).join(" "));
+    form.closest("dialog")?.close();
+    toast(form.dataset.done || "Done", answer.id ? `${answer.id} ${answer.title || ""}` : "");
   } catch (error) {
     // What was refused is asked anew next time; what may have happened is asked again.
     if (error.title) intents.delete(path);
@@ -108,14 +109,21 @@ async function act(form) {
   }
 }
 
-function toast(title, text, bad = false) {
+// Says something for a while; `undo` takes it back, as long as it is said.
+function toast(title, text, bad = false, undo = null) {
   const box = document.createElement("div");
   box.className = bad ? "toast bad" : "toast";
   const head = document.createElement("b");
   head.textContent = title;
   box.append(head, text);
+  if (undo) {
+    const back = document.createElement("button");
+    back.textContent = "Undo";
+    back.addEventListener("click", () => { box.remove(); undo(); });
+    box.append(document.createElement("br"), back);
+  }
   find("#toasts").append(box);
-  setTimeout(() => box.remove(), bad ? 12000 : 5000);
+  setTimeout(() => box.remove(), bad ? 12000 : undo ? 10000 : 5000);
 }
 
 // --- staying up to date ----------------------------------------------------------------------
@@ -123,24 +131,26 @@ function toast(title, text, bad = false) {
 let source = null;
 let held = false;
 
-function say(text) {
+function say(text, state) {
   const line = find("#live");
-  if (line && line.textContent !== text) line.textContent = text;
+  if (!line) return;
+  put(line, text);
+  line.dataset.state = state;
 }
 
 function listen() {
   const line = find("#live");
   if (!line || source || held || document.hidden) return;
   source = new EventSource(line.dataset.url);
-  source.addEventListener("open", () => say("Live"));
-  source.addEventListener("morph", (event) => { JSON.parse(event.data).forEach(morph); say("Live"); });
+  source.addEventListener("open", () => say("Live", "live"));
+  source.addEventListener("morph", (event) => { JSON.parse(event.data).forEach(morph); say("Live", "live"); });
   source.addEventListener("over", () => location.replace("/sign-in"));
   source.addEventListener("error", failed);
 }
 
 // A browser tries again by itself after a cut, but not after a refusal.
 async function failed() {
-  say("Offline: trying again");
+  say("Offline: trying again", "offline");
   if (source?.readyState !== EventSource.CLOSED) return;
   stopListening();
   const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
@@ -164,15 +174,20 @@ function morph({ id, html }) {
       .getElementById(id);
   }
   if (!fresh) return;
-  const here = find(".here")?.id;
   Idiomorph.morph(old, fresh, { ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keep } });
-  if (here) document.getElementById(here)?.classList.add("here");
   tick();
+  document.dispatchEvent(new Event("drawn"));
 }
 
 // What somebody is writing, and what somebody has opened, stays as it is.
 function keep(old, fresh) {
+  if (old.dataset && "own" in old.dataset && old.dataset.run === fresh.dataset?.run) return false;
+  if (old.id === "follow") return false;
   if (old.tagName === "DETAILS" && old.open) fresh.setAttribute("open", "");
+  // What somebody has marked or chosen is not the server's to say.
+  for (const own of ["here", "chosen", "lifted", "over", "refuses"]) {
+    if (old.classList?.contains(own)) fresh.classList.add(own);
+  }
   if (["TEXTAREA", "INPUT"].includes(old.tagName) && old.value && old.id !== "filter") return false;
   return true;
 }
@@ -194,13 +209,19 @@ function tick() {
   for (const element of all("[data-since]")) put(element, short(now - element.dataset.since));
   for (const element of all("[data-until]")) put(element, short(element.dataset.until - now));
   for (const element of all("[data-clock]")) {
-    put(element, new Date(Number(element.dataset.clock)).toLocaleTimeString([], { hour12: false }));
+    const parts = { hour: "2-digit", minute: "2-digit", hour12: false };
+    if (!("short" in element.dataset)) parts.second = "2-digit";
+    put(element, new Date(Number(element.dataset.clock)).toLocaleTimeString([], parts));
   }
+  const waiting = find("#inbox-count:not([hidden])")?.firstChild.textContent.trim();
+  const title = document.title.replace(/^\(\d+\) /, "");
+  const named = waiting ? `(${waiting}) ${title}` : title;
+  if (document.title !== named) document.title = named;
   for (const ring of all("[data-lease]")) {
     const left = Math.max(0, ring.dataset.lease - now);
-    const share = Math.min(100, left / 3000);
-    ring.style.strokeDashoffset = String(100 - share);
-    ring.classList.toggle("low", left < 30000);
+    const share = Math.min(100, (100 * left) / ring.dataset.length);
+    ring.setAttribute("stroke-dashoffset", String(Math.round(100 - share)));
+    ring.classList.toggle("low", share < 15);
   }
 }
 
@@ -234,7 +255,7 @@ function goSideways(step) {
 
 function hold() {
   held = !held;
-  if (held) { stopListening(); say("Held: press p to go on"); } else { listen(); }
+  if (held) { stopListening(); say("Held: press p to go on", "held"); } else { listen(); }
 }
 
 let chord = false;
@@ -250,7 +271,8 @@ function pressed(event) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  // What is open has the keys for itself.
+  if (event.metaKey || event.ctrlKey || event.altKey || find("dialog[open]")) return;
   if (chord) {
     chord = false;
     const link = find(`[data-go="${CSS.escape(event.key)}"]`);
@@ -276,6 +298,8 @@ const KEYS = {
   y: () => copy(location.href),
   "/": () => find("#filter")?.focus(),
   "?": () => find("#keys")?.showModal(),
+  t: changeTheme,
+  c: () => find("#new")?.click(),
   Enter: () => { const url = find(".here") && urlOf(find(".here")); if (url) location.assign(url); },
 };
 
@@ -287,10 +311,18 @@ async function copy(text) {
 // --- the palette -----------------------------------------------------------------------------
 
 function commands() {
-  const pages = all("[data-go]").map((link) => [link.textContent.trim(), link.href, `g ${link.dataset.go}`]);
-  const tasks = rows().map((row) => [row.innerText.split("\n").slice(0, 3).join(" "), urlOf(row), ""]);
-  return [...pages, ...tasks];
+  const pages = all("[data-go]").map((link) => ["", link.querySelector("span").textContent, link.href, `g ${link.dataset.go}`]);
+  const tasks = rows().map((row) => {
+    const name = row.querySelector(".title, strong")?.textContent || "";
+    return [row.dataset.task || "", name, urlOf(row), ""];
+  });
+  const acts = [["", "Light or dark", changeTheme, "t"], ["", "Hold live updates", hold, "p"],
+    ["", "All keys", () => find("#keys").showModal(), "?"], ["", "Copy the link", () => copy(location.href), "y"]];
+  if (find("#new")) acts.unshift(["", "New task", () => find("#new").click(), "c"]);
+  return [...pages, ...acts, ...tasks];
 }
+
+let offered = [];
 
 function openPalette() {
   find("#palette").showModal();
@@ -300,21 +332,39 @@ function openPalette() {
 
 function drawPalette() {
   const words = find("#palette-words").value.trim();
-  const list = find("#palette-list");
-  const found = commands().filter(([name]) => name.toLowerCase().includes(words.toLowerCase())).slice(0, 12);
-  if (/^[tT]-?\d+$/.test(words)) found.unshift([`Open ${words}`, `/tasks/T-${words.replace(/\D/g, "")}`, ""]);
-  if (words) found.push([`Filter: ${words}`, `/runs?q=${encodeURIComponent(words)}`, ""]);
-  list.replaceChildren(...found.map(([name, url, hint], index) => {
+  const fits = ([id, name]) => `${id} ${name}`.toLowerCase().includes(words.toLowerCase());
+  offered = commands().filter(fits).slice(0, 12);
+  if (/^[tT]-?\d+$/.test(words)) {
+    const id = `T-${words.replace(/\D/g, "")}`;
+    offered.unshift([id, "Open it", `/tasks/${id}`, ""]);
+  }
+  if (words) offered.push(["", `Filter: ${words}`, `/runs?q=${encodeURIComponent(words)}`, ""]);
+  find("#palette-list").replaceChildren(...offered.map(([id, name, , hint], index) => {
     const line = document.createElement("li");
     line.role = "option";
-    line.dataset.url = url;
-    line.setAttribute("aria-selected", String(index === 0));
-    const keys = document.createElement("span");
-    keys.className = "quiet";
-    keys.textContent = hint;
-    line.append(name, keys);
+    line.id = `offer-${index}`;
+    const part = (text, kind) => {
+      const span = document.createElement("span");
+      span.className = kind;
+      span.textContent = text;
+      return span;
+    };
+    line.append(...(id ? [part(id, "id")] : []), part(name, ""), part(hint, "quiet"));
     return line;
   }));
+  choose(0);
+}
+
+function choose(index) {
+  [...find("#palette-list").children].forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
+  find("#palette-words").setAttribute("aria-activedescendant", `offer-${index}`);
+  find(`#offer-${index}`)?.scrollIntoView({ block: "nearest" });
+}
+
+function take(index) {
+  const aim = offered[index]?.[2];
+  find("#palette").close();
+  if (typeof aim === "function") aim(); else if (aim) location.assign(aim);
 }
 
 function paletteKey(event) {
@@ -323,11 +373,10 @@ function paletteKey(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step && list.length) {
     event.preventDefault();
-    list[at]?.setAttribute("aria-selected", "false");
-    list[(at + step + list.length) % list.length].setAttribute("aria-selected", "true");
+    choose((at + step + list.length) % list.length);
   } else if (event.key === "Enter" && list[at]) {
     event.preventDefault();
-    location.assign(list[at].dataset.url);
+    take(at);
   }
 }
 
@@ -345,8 +394,9 @@ function clicked(event) {
   const copied = event.target.closest("[data-copy]");
   if (copied) copy(copied.dataset.copy);
   const option = event.target.closest("#palette-list li");
-  if (option) location.assign(option.dataset.url);
-  if (event.target.tagName === "DIALOG") event.target.close();
+  if (option) take([...option.parentNode.children].indexOf(option));
+  if (event.target.closest("#new")) find("#adding")?.showModal();
+  if (event.target.tagName === "DIALOG" || event.target.closest("[data-close]")) event.target.closest("dialog").close();
 }
 
 document.addEventListener("click", clicked);

@@ -21,6 +21,19 @@ pub struct Alias {
     pub fixed: &'static [(&'static str, &'static str)],
     /// What it shows first; the operation's own columns if there are none.
     pub columns: &'static [&'static str],
+    /// What it takes besides the arguments of its operation.
+    pub extra: Extra,
+}
+
+/// What an everyday command takes besides the arguments of its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    Nothing,
+    /// Words of the filter language, which the dashboard speaks, too.
+    Filter,
+    /// `--go`: begin at once, and tell how it goes.
+    Go,
 }
 
 const fn alias(
@@ -30,7 +43,7 @@ const fn alias(
     columns: &'static [&'static str],
     summary: &'static str,
 ) -> Alias {
-    Alias { name, summary, noun, verb, positionals, fixed: &[], columns }
+    Alias { name, summary, noun, verb, positionals, fixed: &[], columns, extra: Extra::Nothing }
 }
 
 const TASKS: &[&str] = &["id", "badge", "stage", "priority", "title"];
@@ -38,8 +51,8 @@ const PAUSE: &[&str] = &["pool", "used", "paused"];
 
 /// Every everyday command, in the order in which people need them.
 pub const ALIASES: &[Alias] = &[
-    alias("add", ("task", "create"), &["title"], TASKS, "Add a task"),
-    alias("ls", ("task", "list"), &[], TASKS, "List tasks"),
+    Alias { extra: Extra::Go, ..alias("add", ("task", "create"), &["title"], TASKS, "Add a task") },
+    Alias { extra: Extra::Filter, ..alias("ls", ("task", "list"), &[], TASKS, "List tasks") },
     alias("show", ("task", "show"), &["task"], TASKS, "Show a task, or a run like R-128.2"),
     alias("explain", ("task", "explain"), &["task"], &[], "Say why a task does not go on"),
     alias("inbox", ("inbox", "list"), &[], &[], "List what needs a person"),
@@ -85,7 +98,12 @@ pub fn aliases() -> Vec<(String, String)> {
     let typed = |alias: &Alias| {
         let positionals = alias.positionals.iter().map(|name| format!(" <{name}>"));
         let stands_for = format!("{} {}", alias.noun, alias.verb);
-        (format!("{}{}", alias.name, positionals.collect::<String>()), stands_for)
+        let extra = match alias.extra {
+            Extra::Nothing => "",
+            Extra::Filter => " [filter…]",
+            Extra::Go => " [--go]",
+        };
+        (format!("{}{}{extra}", alias.name, positionals.collect::<String>()), stands_for)
     };
     ALIASES.iter().map(typed).collect()
 }

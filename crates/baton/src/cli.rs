@@ -12,8 +12,9 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use serde_json::Value;
 
-use crate::aliases::{self, Alias};
+use crate::aliases::{self, Alias, Extra};
 use crate::client::{Asked, Failure};
+use crate::filter::Filter;
 use crate::handing;
 use crate::operation::Entry;
 use crate::operations;
@@ -22,18 +23,29 @@ use crate::server::command as server;
 use crate::surroundings::Surroundings;
 
 mod arguments;
+mod asking;
 mod background;
+mod board;
 mod completions;
+mod config;
 mod contracts;
+mod cost;
+mod diff;
 mod doctor;
 mod founding;
 mod globals;
+mod go;
+mod help;
+mod logs;
+mod merge;
 mod open;
 mod receipts;
 mod render;
 mod setup;
 mod status;
+mod take;
 mod tree;
+mod uninstall;
 mod upkeep;
 mod wait;
 mod work;
@@ -53,7 +65,8 @@ const TIMED_OUT: u8 = 124;
 /// Somebody pressed Ctrl-C.
 const INTERRUPTED: u8 = 130;
 /// Commands that know themselves what Ctrl-C means to them.
-const ENDS_ITSELF: [&str; 5] = ["demo", "mcp", work::NAME, background::UP, background::DOWN];
+const ENDS_ITSELF: [&str; 6] =
+    ["demo", "mcp", work::NAME, background::UP, background::DOWN, take::NAME];
 
 /// Where the program writes to.
 pub(crate) struct Streams<'a> {
@@ -210,6 +223,13 @@ fn mistake(text: &str) -> String {
     detail
 }
 
+/// What the words of a filter stand for.
+fn filtered(matches: &ArgMatches) -> serde_json::Map<String, Value> {
+    let words = matches.get_many::<String>(tree::FILTER).into_iter().flatten();
+    let words: Vec<_> = words.map(String::as_str).collect();
+    Filter::read(&words.join(" ")).arguments()
+}
+
 impl Session<'_> {
     /// Says why somebody is left without an answer, if so, and what to exit with.
     fn close(mut self, exit: u8, json: bool) -> u8 {
@@ -256,6 +276,15 @@ impl Session<'_> {
             return self.everyday(alias, entry, inner).await;
         }
         match name {
+            logs::NAME => return logs::run(self, inner).await,
+            diff::NAME => return diff::run(self, inner).await,
+            board::NAME => return board::run(self, inner).await,
+            cost::NAME => return cost::run(self, inner).await,
+            merge::NAME => return merge::run(self, inner).await,
+            take::NAME => return take::run(self, inner).await,
+            config::NAME => return config::run(self, inner),
+            uninstall::NAME => return uninstall::run(self, inner).await,
+            help::NAME => return help::run(self, inner),
             open::NAME => return open::run(self, inner).await,
             wait::NAME => return wait::run(self, inner).await,
             work::NAME => return work::run(self, inner).await,
@@ -284,7 +313,15 @@ impl Session<'_> {
             return self.send(show, arguments, show.about.columns).await;
         }
         let columns = if alias.columns.is_empty() { entry.about.columns } else { alias.columns };
-        self.perform(entry, matches, columns, alias.fixed).await
+        match alias.extra {
+            Extra::Go if matches.get_flag(tree::GO) => go::run(self, entry, matches, columns).await,
+            Extra::Filter => {
+                let mut arguments = filtered(matches);
+                arguments.extend(self.arguments(entry, matches, alias.fixed)?);
+                self.send(entry, arguments, columns).await
+            }
+            Extra::Nothing | Extra::Go => self.perform(entry, matches, columns, alias.fixed).await,
+        }
     }
 
     async fn perform(
@@ -294,6 +331,20 @@ impl Session<'_> {
         columns: &[&str],
         fixed: &[(&'static str, &'static str)],
     ) -> Result<u8, Failure> {
+        let mut arguments = self.arguments(entry, matches, fixed)?;
+        if founding::is_open(&entry.about, &arguments) {
+            founding::fill(self, &mut arguments).await?;
+        }
+        self.send(entry, arguments, columns).await
+    }
+
+    /// What was typed, as the operation takes it.
+    fn arguments(
+        &self,
+        entry: &'static Entry,
+        matches: &ArgMatches,
+        fixed: &[(&'static str, &'static str)],
+    ) -> Result<serde_json::Map<String, Value>, Failure> {
         let asked = matches.try_get_one::<String>("@input").ok().flatten();
         let input = arguments::input(asked, self.globals.no_input);
         let input = input.map_err(|failure| self.for_people(failure, entry))?;
@@ -304,11 +355,7 @@ impl Session<'_> {
             fixed,
         };
         let arguments = arguments::arguments(entry, matches, &around, input);
-        let mut arguments = arguments.map_err(|failure| self.for_people(failure, entry))?;
-        if founding::is_open(&entry.about, &arguments) {
-            founding::fill(self, &mut arguments).await?;
-        }
-        self.send(entry, arguments, columns).await
+        arguments.map_err(|failure| self.for_people(failure, entry))
     }
 
     async fn send(

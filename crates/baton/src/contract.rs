@@ -17,6 +17,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::shape::Span;
+use crate::worktree::SETUP_MAX;
 
 pub use pipeline::Pipeline;
 use written::{Lines, Written};
@@ -121,6 +122,21 @@ pub fn hash(contract: &Contract, protected: &BTreeSet<Line>) -> Digest {
 pub fn digest(bytes: &[u8]) -> Digest {
     let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     Digest::new(&digits).expect("a hash is 64 hex digits")
+}
+
+/// The commands that set a new worktree up, by the file of the commit that it begins from.
+///
+/// # Errors
+/// If the file is not understood, or they are too many, too long or blank.
+pub fn setup(bytes: &[u8]) -> Result<Vec<String>, Error> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::NotText)?;
+    let commands = Written::parse(text)?.worktree.setup;
+    let good = |command: &String| Line::new("setup", command.as_str()).is_ok();
+    if commands.len() > SETUP_MAX || !commands.iter().all(good) {
+        let rule = format!("must be at most {SETUP_MAX} commands, each one line");
+        return Err(Error::Invalid { field: "worktree.setup".to_owned(), rule });
+    }
+    Ok(commands)
 }
 
 impl Asked {

@@ -11,18 +11,26 @@ use baton_domain::text::Text;
 use baton_domain::time::Timestamp;
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::call::{Call, Envelope};
 use crate::identity::{Caller, Identity};
 use crate::operations;
 use crate::problem::Problem;
+use crate::views::StatsView;
 
+mod activity;
+mod agents;
 mod assets;
 mod board;
+mod card;
 mod channels;
+mod diff;
+mod forms;
 mod frame;
 mod inbox;
+mod logs;
+mod panels;
 mod paths;
 mod runs;
 mod sheet;
@@ -50,12 +58,20 @@ impl Onlooker {
 
     /// What a screen shows now.
     pub async fn look(&self, screen: &Screen) -> Result<Sheet, Problem> {
+        let (stats, health) = tokio::join!(
+            self.ask::<StatsView>(("stats", "show"), json!({})),
+            self.ask::<frame::Health>(("health", "show"), json!({})),
+        );
+        let (stats, health) = (stats?, health?);
         let mut sheet = match screen {
-            Screen::Inbox(picked) => inbox::sheet(self, *picked).await,
-            Screen::Board(wish) => board::sheet(self, wish).await,
-            Screen::Runs(wish) => runs::sheet(self, wish).await,
-            Screen::Task(task, run) => task::sheet(self, *task, *run).await,
-        }?;
+            Screen::Inbox(picked) => inbox::sheet(self, *picked, &stats).await?,
+            Screen::Board(wish) => board::sheet(self, wish).await?,
+            Screen::Runs(wish) => runs::sheet(self, wish, &stats).await?,
+            Screen::Agents => agents::sheet(self).await?,
+            Screen::Task(task, run, tab) => task::sheet(self, (*task, *run), *tab).await?,
+        };
+        sheet.inbox = stats.inbox;
+        sheet.health = frame::health(&health, &stats);
         sheet.chips = html! { (channels::broken(self).await) (sheet.chips) };
         Ok(sheet)
     }
@@ -65,9 +81,11 @@ impl Onlooker {
         // Who opens the inbox is shown what is first, and stays with that.
         let first = match screen {
             Screen::Inbox(None) => Screen::Inbox(inbox::first(self).await?),
-            Screen::Inbox(Some(_)) | Screen::Board(_) | Screen::Runs(_) | Screen::Task(..) => {
-                screen.clone()
-            }
+            Screen::Inbox(Some(_))
+            | Screen::Board(_)
+            | Screen::Runs(_)
+            | Screen::Agents
+            | Screen::Task(..) => screen.clone(),
         };
         let sheet = self.look(&first).await?;
         Ok(frame::page(&first, &sheet, theme))

@@ -20,6 +20,7 @@ use crate::logs::Logs;
 use crate::messenger::Messenger;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
+use crate::roster::Roster;
 use crate::tokens::{Keyring, Secrets};
 use crate::waiters::Waiters;
 
@@ -67,6 +68,7 @@ pub struct Engine {
     blobs: OnceLock<Arc<dyn Blobs>>,
     messenger: OnceLock<Weak<dyn Messenger>>,
     logs: Logs,
+    roster: Roster,
     diffs: OnceLock<Diffs>,
 }
 
@@ -90,6 +92,7 @@ impl Engine {
             blobs: OnceLock::new(),
             messenger: OnceLock::new(),
             logs: Logs::default(),
+            roster: Roster::default(),
             diffs: OnceLock::new(),
         }
     }
@@ -141,6 +144,12 @@ impl Engine {
     #[must_use]
     pub fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    /// Who works for this server right now.
+    #[must_use]
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// Carries out an order, whole or not at all.

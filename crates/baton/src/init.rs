@@ -165,7 +165,7 @@ pub fn examined(here: &Path, agents: &[Agent]) -> Option<Vec<(String, String)>> 
         return None;
     }
     let name = project_of(here).unwrap_or_else(|| usual_name(&root));
-    let plan = match plan(&root, &pieces(&name, agents)) {
+    let plan = match plan(&root, &pieces(&name, agents, is_repository(&root))) {
         Ok(plan) => plan,
         Err(error) => return Some(vec![(RECORD.to_owned(), error.to_string())]),
     };

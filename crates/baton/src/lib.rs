@@ -46,6 +46,7 @@ pub mod protocol;
 pub mod receipts;
 pub mod redaction;
 pub mod relay;
+pub mod roster;
 pub mod scripted;
 pub mod server;
 pub mod shape;

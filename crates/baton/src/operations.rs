@@ -26,6 +26,7 @@ mod scheduler;
 mod stats;
 mod task;
 mod tenant;
+mod worker;
 
 pub use channel::broken as broken_channels;
 pub use inbox::look as inbox_of;
@@ -104,6 +105,9 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<pool::Set>(),
         Entry::of::<scheduler::Pause>(),
         Entry::of::<scheduler::Resume>(),
+        Entry::of::<worker::List>(),
+        Entry::of::<worker::Drain>(),
+        Entry::of::<worker::Resume>(),
         Entry::of::<stats::Stats>(),
         Entry::of::<stats::Health>(),
         Entry::of::<bulk::Submit>(),

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_domain::ids::{AttemptId, Label, PrincipalId, TenantId};
+use baton_domain::ids::{AttemptId, PrincipalId};
 use baton_domain::project::LOCAL_WORKER;
+use baton_domain::run::Purpose;
 use baton_domain::text::Text;
 use baton_store::Actor;
 use baton_store::order::Kind;
@@ -24,6 +25,7 @@ use crate::operations::{self, WORKER};
 use crate::problem::Problem;
 use crate::protocol::{About, Down, Drain, Trouble, Up, about, read_cleaned};
 use crate::redaction;
+use crate::roster::Place;
 
 use post::Post;
 
@@ -53,14 +55,6 @@ pub struct Relay {
 /// Who is let in, as who.
 pub struct Guest {
     caller: Caller,
-}
-
-/// What a worker is known by.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    tenant: TenantId,
-    principal: PrincipalId,
-    machine: Label,
 }
 
 /// The connection of a worker, or what it left behind.
@@ -281,8 +275,16 @@ impl Post {
                 };
                 self.say(trouble).map_err(|_| too_slow())?;
             }
-            Up::Credit(credit) => self.add_credit(credit.n),
-            Up::Heartbeat(heartbeat) => self.renew(heartbeat.attempts).await?,
+            Up::Credit(credit) => {
+                self.add_credit(credit.n, Purpose::Work);
+                self.add_credit(credit.checks.unwrap_or(0), Purpose::Verify);
+                self.add_credit(credit.merges.unwrap_or(0), Purpose::Merge);
+            }
+            Up::Heartbeat(heartbeat) => {
+                let engine = self.relay.engine();
+                engine.roster().heard(&self.place, engine.now());
+                self.renew(heartbeat.attempts).await?;
+            }
             Up::Log(log) => self.heard_log(*log),
             Up::Bye(bye) => {
                 let reason = bye.reason.as_ref().map_or("none", |reason| reason.as_str());
@@ -300,7 +302,8 @@ impl Post {
             | Up::Stopped(_)
             | Up::Lost(_)
             | Up::Released(_)
-            | Up::Probed(_) => self.report(up).await?,
+            | Up::Probed(_)
+            | Up::Merged(_) => self.report(up).await?,
         }
         Ok(true)
     }

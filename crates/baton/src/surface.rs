@@ -104,6 +104,12 @@ impl Needs {
 /// Commands that are written by hand, because they ask no server or run one: how they are typed, and
 /// what for. Whoever adds one adds it here.
 pub const COMMANDS: &[(&str, &str)] = &[
+    ("board", "Show the live tasks by their stages"),
+    ("logs", "Read what the agent of a task says"),
+    ("diff", "Show what the work on a task changed"),
+    ("merge", "Agree with what a task changed, so that it goes on to be merged"),
+    ("take", "Take a task over: stop its agent, and open its folder in a shell"),
+    ("cost", "Show what tasks have cost, and what budgets are left"),
     ("open", "Open the dashboard in a browser, signed in"),
     ("wait", "Wait until tasks are done, need a person, or have failed"),
     ("up", "Run server and worker in the background, and watch them"),
@@ -127,6 +133,9 @@ pub const COMMANDS: &[(&str, &str)] = &[
         "worktree release",
         "Lift a quarantine: you have looked, and nobody works in the folder any more",
     ),
+    ("config show", "List every setting, its value and where it comes from"),
+    ("uninstall", "Take back what Baton put here: what `init` wrote, and the data if you say so"),
+    ("help", "Print the help of a command, or a page about a topic"),
     ("completions", "Print the completions of a shell"),
     ("demo", "Play a short story with a server of its own, and leave nothing behind"),
     ("bench", "Measure the store beside its limits, all in one run"),

@@ -17,6 +17,7 @@ mod project;
 mod run;
 mod stats;
 mod task;
+mod worker;
 
 pub use attempt::{AttemptView, CheckpointView, FoundWord, ReceiptView};
 pub use channel::ChannelView;
@@ -34,3 +35,4 @@ pub use project::{ProjectView, StageView};
 pub use run::{AnswerView, BlockView, Knob, Lacking, LeaseView, QuestionView, RunView};
 pub use stats::{ColumnView, ExhaustedView, HealthView, StatsView, TroubleCode, TroubleView};
 pub use task::{EndedWord, TaskView, stage_word};
+pub use worker::WorkerView;

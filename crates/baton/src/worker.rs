@@ -31,6 +31,7 @@ use course::Told;
 use link::{Link, News};
 use prepare::{Premises, Whose};
 use stock::Stock;
+use yard::Yard;
 
 pub use stock::Short;
 pub use wish::{Error, Order, Sign, Wish};
@@ -40,6 +41,7 @@ mod attempt;
 mod card;
 mod courier;
 pub mod course;
+pub mod errand;
 mod ground;
 mod lift;
 pub mod link;
@@ -51,6 +53,7 @@ mod room;
 pub mod settings;
 mod stock;
 mod wish;
+mod yard;
 
 /// How often it is looked whether there is room, and whether the server has all reports.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -105,6 +108,7 @@ pub async fn run(
         premises,
         link,
         stock: Stock::new(slots),
+        yard: Yard::new(wish.once),
         drivers: JoinSet::new(),
         driven: HashMap::new(),
         live: BTreeMap::new(),
@@ -136,6 +140,8 @@ struct Worker<T> {
     link: Link,
     courier: Courier,
     stock: Stock,
+    /// Cars of the train, of projects whose home this is.
+    yard: Yard,
     drivers: JoinSet<Card>,
     /// Whom each of them drives.
     driven: HashMap<Id, AttemptId>,
@@ -175,7 +181,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks_left = REPORTING_LOOKS_MAX;
-        while !(self.draining && self.drivers.is_empty())
+        while !(self.draining && self.drivers.is_empty() && self.yard.is_empty())
             || (!self.settling.is_empty() && looks_left > 0)
         {
             // Somebody with a shorter lease has come, or the last one of them has gone.
@@ -201,6 +207,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                     None => break,
                 },
                 Some(ended) = self.drivers.join_next_with_id() => self.ended(ended).await,
+                Some(over) = self.yard.arrived() => self.arrived(over).await,
                 () = &mut beat => {
                     self.beat();
                     beat.set(sleep(pace));
@@ -271,6 +278,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         points::pass(Point::Welcomed);
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
+        self.yard.forget_promises();
         self.give_room();
     }
 
@@ -287,6 +295,9 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let attempt = dispatch.attempt;
         if self.live.contains_key(&attempt) {
             return;
+        }
+        if dispatch.purpose == Purpose::Merge {
+            return self.couple(dispatch);
         }
         let place = self.stock.take(attempt);
         if self.whose.is_none() || self.draining {

@@ -44,7 +44,7 @@ mod stats;
 pub use branch::{Moved, task_branch};
 pub use checkout::take_away;
 pub use compare::{Changed, Compared, Look, Room, compare};
-pub use create::{Plan, Prepared, Ran, STEPS, Setup, Source, Step};
+pub use create::{Plan, Prepared, Ran, SETUP_MAX, STEPS, Setup, Source, Step};
 pub use depot::Depot;
 pub use files::Files;
 pub use git::Git;

@@ -212,10 +212,15 @@ impl Flow {
                 self.on_attempt(at, |held, policy| held.spoke(policy, at));
             }
             Event::Checkpointed { number, of: Some(_), .. } => self.checkpoints = *number,
-            Event::Checkpointed { number, of: None, .. } => {
+            Event::Checkpointed { number, of: None, snapshot, .. } => {
                 self.checkpoints = *number;
                 self.on_run(|run| run.checkpoints = run.checkpoints.saturating_add(1));
-                self.on_attempt(at, |held, policy| held.spoke(policy, at));
+                if *snapshot {
+                    // Its supervisor copies the work of whoever is silent, too.
+                    self.on_held(|held| held.pace.count(held.claimed_at, at));
+                } else {
+                    self.on_attempt(at, |held, policy| held.spoke(policy, at));
+                }
             }
             Event::Asked { .. } => {
                 self.on_run(|run| run.trail.talk.add(version));
@@ -294,10 +299,17 @@ impl Flow {
     }
 
     fn on_attempt(&mut self, at: Timestamp, change: impl FnOnce(&mut Held, &Policy)) {
-        if let Some(Run { state: RunState::Held(held), .. }) = &mut self.run {
+        let policy = self.policy;
+        self.on_held(|held| {
             held.active_at = at;
             held.pace.count(held.claimed_at, at);
-            change(held, &self.policy);
+            change(held, &policy);
+        });
+    }
+
+    fn on_held(&mut self, change: impl FnOnce(&mut Held)) {
+        if let Some(Run { state: RunState::Held(held), .. }) = &mut self.run {
+            change(held);
         }
     }
 

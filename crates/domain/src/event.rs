@@ -110,6 +110,9 @@ pub enum Event {
         /// The attempt, if it was over by then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
+        /// Whether its supervisor kept the work, and the agent said nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        snapshot: bool,
     },
     /// It asked.
     Asked { question: Message },

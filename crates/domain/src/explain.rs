@@ -93,6 +93,8 @@ pub enum Hindrance {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
+    /// What its attempt submitted is being checked.
+    Verifying,
     /// Its holder does nothing but renew.
     Silent,
     /// Its attempt is being stopped.
@@ -169,6 +171,10 @@ pub enum Remedy {
     Resume {
         pool: PoolName,
     },
+    /// Claim it although it is parked: whoever is able to may.
+    PickUp {
+        needs: Capability,
+    },
     /// Let anybody do it.
     ClearAssignee,
     StartWorker {
@@ -229,6 +235,7 @@ impl Hindrance {
             Self::Delayed { .. } => "delayed",
             Self::WaitingForInput { .. } => "waiting_for_input",
             Self::Held { .. } => "held",
+            Self::Verifying => "verifying",
             Self::Silent => "silent",
             Self::Stopping => "stopping",
             Self::StopUnverified { .. } => "stop_unverified",

@@ -74,6 +74,9 @@ pub struct CheckpointRecord {
     pub attempt: u32,
     pub at: Timestamp,
     pub progress: Progress,
+    /// Whether its supervisor kept the work, and the agent said nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
     #[serde(flatten)]
     pub note: Note,
 }
@@ -81,14 +84,14 @@ pub struct CheckpointRecord {
 /// The rows that an event leaves behind, given the task as it was just before.
 #[must_use]
 pub fn past(before: &Flow, event: &Event, at: Timestamp) -> Vec<Past> {
-    if let Event::Checkpointed { number, note, of } = event {
+    if let Event::Checkpointed { number, note, of, snapshot } = event {
         let (live, last) = (before.run.as_ref(), before.last.as_ref());
         let held = live.and_then(Run::held).map(|held| held.attempt);
         let run = live.map(|run| run.number).or(last.map(|last| last.number));
         let (Some(run), Some(attempt)) = (run, of.or(held)) else { return vec![] };
-        let (number, note) = (*number, (**note).clone());
+        let (number, note, snapshot) = (*number, (**note).clone(), *snapshot);
         let progress = live.map(|run| run.progress).unwrap_or_default();
-        let kept = CheckpointRecord { number, run, attempt, at, progress, note };
+        let kept = CheckpointRecord { number, run, attempt, at, progress, snapshot, note };
         return vec![Past::Checkpoint(kept)];
     }
     let Some(run) = &before.run else { return vec![] };

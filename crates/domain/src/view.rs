@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::AttemptId;
 use crate::limits::SILENT_AFTER;
 use crate::project::WorkedBy;
+use crate::refusal::Refusal;
 use crate::run::{BlockKind, Cap, Delay, Finish, Held, Idle, Mode, Phase, Purpose, RunState, Why};
 use crate::task::{Approval, Ending, Flow, Stage, Wait};
 use crate::time::Timestamp;
@@ -91,6 +93,21 @@ impl Flow {
             return Badge::Review;
         }
         self.idle_badge()
+    }
+
+    /// Why it cannot be put into another column now.
+    #[must_use]
+    pub fn fixed(&self) -> Option<Refusal> {
+        if self.ending().is_some() {
+            return Some(Refusal::Ended);
+        }
+        if self.draft {
+            return Some(Refusal::Draft);
+        }
+        let held = self.run.as_ref().and_then(|run| run.held());
+        held.map(|held| Refusal::Held {
+            attempt: AttemptId { task: self.id, number: held.attempt },
+        })
     }
 
     fn idle_badge(&self) -> Badge {

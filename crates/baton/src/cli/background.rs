@@ -4,7 +4,7 @@
 //! they are is asked of the kernel: the server by its socket, the worker by its lock.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,10 @@ use crate::client::Failure;
 use crate::files::make_folder;
 use crate::operations;
 use crate::problem::Problem;
+use crate::scripted::BUILT_IN;
 use crate::surroundings::socket_in;
 use crate::worker::adopt::lock_of;
+use crate::worker::settings::FILE;
 
 use super::work::{broke, folder, found, read};
 use super::{Output, Session, upkeep};
@@ -69,6 +71,12 @@ pub(super) fn commands() -> [Command; 2] {
                     .help("Do not watch: end once both are ready"),
             )
             .arg(
+                Arg::new(BUILT_IN)
+                    .long(BUILT_IN)
+                    .action(ArgAction::SetTrue)
+                    .help("Try it with the agent that is built in: it adds one line to a file"),
+            )
+            .arg(
                 Arg::new("listen")
                     .long("listen")
                     .value_name("ADDR")
@@ -88,6 +96,9 @@ pub(super) fn commands() -> [Command; 2] {
 /// Starts what does not run, and watches.
 pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, Failure> {
     let folder = folder(session)?;
+    if asked.get_flag(BUILT_IN) {
+        set_up(&folder)?;
+    }
     // What would keep the worker from starting is told before anything is started.
     read(&folder, &found(session)?)?;
     let logs = folder.join("log");
@@ -118,6 +129,29 @@ pub(super) async fn up(session: &mut Session<'_>, asked: &ArgMatches) -> Result<
         return Ok(0);
     }
     watch(session, &folder).await
+}
+
+/// Writes the settings of a worker that has nothing but the agent that is built in. Settings that are there stay.
+fn set_up(folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(FILE);
+    let text = format!(
+        "# The agent that is built in: it adds one line to a file. Remove this to use your own.\n\
+         [agents.{BUILT_IN}]\nprogram = \"script\"\narguments = [\"{BUILT_IN}\"]\n"
+    );
+    make_folder(folder).map_err(|error| broke(&error))?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    match made.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            match fs::read_to_string(&path) {
+                Ok(there) if there == text => Ok(()),
+                Ok(_) | Err(_) => {
+                    let detail = format!("{} says already which agents there are", path.display());
+                    Err(Problem::new("name_taken", detail).next("baton up").into())
+                }
+            }
+        }
+        other => other.map_err(|error| broke(&error)),
+    }
 }
 
 /// Becomes the only one who starts anything in a data folder, until the file is closed. Who comes second waits,
@@ -299,6 +333,11 @@ impl Running {
 
 fn socket(session: &Session<'_>, folder: &Path) -> PathBuf {
     session.around.socket.clone().unwrap_or_else(|| socket_in(folder))
+}
+
+/// Whether a server or a worker uses a data folder.
+pub(super) async fn runs(session: &Session<'_>, folder: &Path) -> bool {
+    server(&socket(session, folder)).await.is_some() || worker(folder).is_some()
 }
 
 /// The server that answers at a socket.

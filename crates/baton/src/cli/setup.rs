@@ -64,7 +64,7 @@ pub(super) fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result<u8, F
     let plan = if removing {
         init::plan_back(&root)
     } else {
-        init::plan(&root, &init::pieces(&scene.project, &scene.agents))
+        init::plan(&root, &init::pieces(&scene.project, &scene.agents, scene.git))
     };
     let plan = plan.map_err(|error| failed(&error))?;
     let exit = if plan.leaves() { LEFT } else { 0 };

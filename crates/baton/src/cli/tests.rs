@@ -1,6 +1,7 @@
 //! The command line from what is typed to what is printed and what it exits with.
 
 mod copies;
+mod everyday;
 mod rendering;
 mod typing;
 mod words;

@@ -5,16 +5,23 @@ use std::ffi::OsString;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use crate::aliases::{ALIASES, Alias};
+use crate::aliases::{ALIASES, Alias, Extra};
 use crate::operation::{Declaration, Entry};
 use crate::operations;
 use crate::shape::{Field, Form, Shape};
 
 use super::globals::{self, LONG};
-use super::{background, open, receipts, setup, upkeep, wait, work};
+use super::{
+    background, board, config, cost, diff, help, logs, merge, open, receipts, setup, take,
+    uninstall, upkeep, wait, work,
+};
 
 /// How many verbs of a noun stand in the list of all commands: as many as fit in a line.
 const VERBS_SHOWN_MAX: usize = 7;
+/// Words of the filter language.
+pub(super) const FILTER: &str = "@filter";
+/// That a task is begun at once.
+pub(super) const GO: &str = "@go";
 /// What somebody who knows nothing yet should do.
 const BEGIN: &str = "\
 To begin: baton serve, then in another terminal baton project add NAME and baton add \"…\" -P NAME.
@@ -27,6 +34,7 @@ pub(super) fn tree() -> Command {
         .about("Makes the work of autonomous agents durable.")
         .after_help(BEGIN)
         .infer_subcommands(false)
+        .disable_help_subcommand(true)
         .infer_long_args(false)
         .args(globals::arguments());
     for alias in ALIASES {
@@ -58,6 +66,18 @@ pub(super) fn tree() -> Command {
         };
     }
     let root = root.mut_subcommand("receipt", |receipt| receipt.subcommands(receipts::commands()));
+    let by_hand = [
+        logs::command(),
+        diff::command(),
+        board::command(),
+        cost::command(),
+        merge::command(),
+        take::command(),
+        config::command(),
+        uninstall::command(),
+        help::command(),
+    ];
+    let root = by_hand.into_iter().fold(root, Command::subcommand);
     let root = root.subcommand(open::command()).subcommand(wait::command());
     let root = root.subcommand(work::command());
     let root = background::commands().into_iter().fold(root, Command::subcommand);
@@ -100,10 +120,24 @@ fn verb(entry: &'static Entry) -> Command {
 
 fn everyday(alias: &'static Alias, entry: &'static Entry) -> Command {
     let fixed: Vec<_> = alias.fixed.iter().map(|(name, _)| *name).collect();
-    Command::new(alias.name)
+    let command = Command::new(alias.name)
         .about(alias.summary)
         .after_help(format!("Short for: baton {} {}", entry.about.noun, entry.about.verb))
-        .args(arguments(entry, alias.positionals, &fixed))
+        .args(arguments(entry, alias.positionals, &fixed));
+    match alias.extra {
+        Extra::Nothing => command,
+        Extra::Filter => command.arg(
+            Arg::new(FILTER).value_name("FILTER").num_args(0..).help(
+                "Words like is:blocked stage:qa label:api agent:ada; all others are looked for in texts",
+            ),
+        ),
+        Extra::Go => command.arg(
+            Arg::new(GO)
+                .long("go")
+                .action(ArgAction::SetTrue)
+                .help("Begin at once, and tell how it goes until nothing more happens by itself"),
+        ),
+    }
 }
 
 fn arguments(entry: &'static Entry, positionals: &[&str], fixed: &[&str]) -> Vec<Arg> {

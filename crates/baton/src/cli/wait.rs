@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::client::Failure;
-use crate::operation::Entry;
-use crate::operations;
 
 use super::arguments::spelled;
+use super::asking::entry;
 use super::{Output, Session, render};
 
 /// What people type.
@@ -70,31 +69,29 @@ pub(super) async fn run(session: &mut Session<'_>, asked: &ArgMatches) -> Result
 /// Looks at a task again whenever its run has changed, until nothing more happens by itself.
 async fn settle(session: &Session<'_>, id: &str) -> Result<(Value, u8), Failure> {
     loop {
-        let task = session.ask(entry("task", "show"), named("task", id)).await?;
+        let task = session.asked(("task", "show"), [("task", id.into())]).await?;
         if let Some(exit) = settled(&task) {
             return Ok((task, exit));
         }
-        let mut wait = named("run", id);
-        wait.insert("since".to_owned(), task["version"].clone());
-        match session.ask(entry("run", "wait"), wait).await {
-            Ok(_) => {}
-            // Nobody has begun it, so there is no run whose change could be waited for.
-            Err(failure) if failure.code() == "no_run" => tokio::time::sleep(LOOK_AGAIN).await,
-            Err(failure) => return Err(failure),
-        }
+        change(session, id, &task).await?;
     }
 }
 
-fn entry(noun: &str, verb: &str) -> &'static Entry {
-    operations::find(noun, verb).expect("it is in the table")
-}
-
-fn named(name: &str, id: &str) -> Map<String, Value> {
-    Map::from_iter([(name.to_owned(), json!(id))])
+/// Waits until the run of a task is another than it was, or for a while where nobody has begun it.
+pub(super) async fn change(session: &Session<'_>, id: &str, task: &Value) -> Result<(), Failure> {
+    let since = [("run", id.into()), ("since", task["version"].clone())];
+    match session.asked(("run", "wait"), since).await {
+        // There is no run whose change could be waited for.
+        Err(failure) if failure.code() == "no_run" => {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            Ok(())
+        }
+        other => other.map(drop),
+    }
 }
 
 /// What a task has come to, if nothing more happens to it by itself.
-fn settled(task: &Value) -> Option<u8> {
+pub(super) fn settled(task: &Value) -> Option<u8> {
     let needs_person = task["needs"].as_array().is_some_and(|needs| !needs.is_empty());
     match task["badge"].as_str().unwrap_or_default() {
         "done" | "done_unverified" => Some(0),

@@ -16,6 +16,7 @@ pub(super) struct Written {
     pub(super) contract: Lines,
     pub(super) stages: BTreeMap<String, Stage>,
     pub(super) pipeline: Option<Pipeline>,
+    pub(super) worktree: Worktree,
 }
 
 /// In which order the stages are passed, and how work lands.
@@ -37,6 +38,13 @@ pub(super) struct Pipeline {
 pub(super) enum Push {
     Choice(bool),
     Remote(String),
+}
+
+/// How worktrees are made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Worktree {
+    pub(super) setup: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

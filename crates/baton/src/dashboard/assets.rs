@@ -25,7 +25,7 @@ pub struct Asset {
 }
 
 /// The files, as they are before they have a path.
-const FILES: [(&str, &str, &[u8], bool); 6] = [
+const FILES: [(&str, &str, &[u8], bool); 9] = [
     ("base.css", "text/css; charset=utf-8", include_bytes!("../../assets/base.css"), true),
     ("pages.css", "text/css; charset=utf-8", include_bytes!("../../assets/pages.css"), true),
     (
@@ -35,6 +35,9 @@ const FILES: [(&str, &str, &[u8], bool); 6] = [
         true,
     ),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("../../assets/app.js"), true),
+    ("board.js", "text/javascript; charset=utf-8", include_bytes!("../../assets/board.js"), true),
+    ("logs.js", "text/javascript; charset=utf-8", include_bytes!("../../assets/logs.js"), true),
+    ("icon.svg", "image/svg+xml", include_bytes!("../../assets/icon.svg"), true),
     // Fonts are compressed already.
     ("inter.woff2", "font/woff2", include_bytes!("../../assets/inter.woff2"), false),
     ("mono.woff2", "font/woff2", include_bytes!("../../assets/jetbrains-mono.woff2"), false),

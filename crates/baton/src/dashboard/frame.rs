@@ -1,11 +1,14 @@
 //! What stands around every page: the way to the others, how things are, and who may script.
 
 use maud::{DOCTYPE, Markup, html};
+use serde::Deserialize;
 
 use super::assets::path_of;
 use super::paths::Screen;
 use super::sheet::{self, Sheet};
+use super::words::is_held;
 use crate::problem::Problem;
+use crate::views::{StatsView, TroubleView};
 
 /// How pages look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,10 +43,16 @@ impl Theme {
 }
 
 /// The pages of the rail: key, path, name, and its sign.
-const PAGES: [(&str, &str, &str, &str); 3] = [
+const PAGES: [(&str, &str, &str, &str); 4] = [
     ("i", "/inbox", "Inbox", "M4 13h4l2 3h4l2-3h4M5 6h14l1 7v5H4v-5z"),
     ("b", "/board", "Board", "M4 5h4v14H4zM10 5h4v9h-4zM16 5h4v12h-4z"),
     ("r", "/runs", "Runs", "M4 7h16M4 12h10M4 17h13"),
+    (
+        "a",
+        "/agents",
+        "Agents",
+        "M12 3v3M7 8h10v9a3 3 0 0 1-3 3h-4a3 3 0 0 1-3-3zM10 12v1M14 12v1M4 12v3M20 12v3",
+    ),
 ];
 
 /// A whole page.
@@ -57,23 +66,80 @@ pub fn page(screen: &Screen, sheet: &Sheet, theme: Theme) -> Markup {
                 h1 { (sheet.title) }
                 (sheet::chips(&sheet.chips))
                 (search(screen))
-                button #theme .icon type="button" aria-label="Light or dark" { (sign(MOON)) }
+                (tools(screen))
             }
             (sheet::main(&sheet.main()))
             footer.hints {
                 span #live data-url=(screen.live()) role="status" { "" }
-                span.keys {
-                    kbd { "j" } kbd { "k" } " move " kbd { "↵" } " open " kbd { "/" } " filter "
-                    kbd { "⌘K" } " commands " kbd { "?" } " all keys"
-                }
+                span.keys { (hints(screen)) }
             }
         }
         div #toasts role="status" aria-live="polite" {}
         (palette())
+        @if let Screen::Board(_) | Screen::Runs(_) = screen { (super::forms::bulk(sheet)) }
+        @if let Screen::Board(_) = screen { (super::forms::adding(sheet)) }
     };
     document(&format!("{} · Baton", sheet.title), theme, "app", &body)
 }
 
+/// The keys that matter here.
+fn hints(screen: &Screen) -> Markup {
+    let here: &[(&str, &str)] = match screen {
+        Screen::Inbox(_) => &[("j k", "move"), ("↵", "open"), ("a", "answer")],
+        Screen::Board(_) => &[
+            ("h j k l", "move"),
+            ("↵", "open"),
+            ("x", "choose"),
+            ("H L", "change stage"),
+            ("c", "new"),
+        ],
+        Screen::Runs(_) => &[("j k", "move"), ("↵", "open"), ("x", "choose")],
+        Screen::Agents | Screen::Task(..) => &[("y", "copy the link"), ("p", "hold")],
+    };
+    html! {
+        @for (key, means) in here.iter().chain(&[("/", "filter"), ("⌘K", "commands"), ("?", "all keys")]) {
+            span { @for key in key.split(' ') { kbd { (key) } } (means) }
+        }
+    }
+}
+
+fn tools(screen: &Screen) -> Markup {
+    html! {
+        button #theme .icon type="button" aria-label="Light or dark" { (sign(MOON)) }
+        @if let Screen::Board(_) = screen {
+            button #new .primary type="button" aria-label="New task" { (sign(PLUS)) span { "New task" } }
+        }
+    }
+}
+
+/// How Baton is, as far as every page says it.
+#[derive(Deserialize)]
+pub struct Health {
+    green: bool,
+    troubles: Vec<TroubleView>,
+    version: String,
+}
+
+/// How Baton is, at the foot of the rail.
+#[must_use]
+pub fn health(health: &Health, stats: &StatsView) -> Markup {
+    let busy: u64 = stats.runs.iter().filter(|(state, _)| is_held(**state)).map(|(_, n)| n).sum();
+    html! {
+        @if health.green {
+            p { span.lamp.good aria-hidden="true" {} b { "Healthy" } }
+        } @else {
+            p { span.lamp.bad aria-hidden="true" {} b { "Not well" } }
+            @for trouble in &health.troubles {
+                p { (trouble.detail) }
+                p { code { (trouble.next) } }
+            }
+        }
+        p.quiet { (busy) " at work · " (stats.claims_waiting) " waiting for work" }
+        p.quiet { "Baton " (health.version) }
+    }
+}
+
+const PLUS: &str = "M12 5v14M5 12h14";
 /// A sun and a moon in one.
 const MOON: &str = "M20 14.5A8 8 0 0 1 9.5 4a8 8 0 1 0 10.5 10.5z";
 
@@ -82,6 +148,7 @@ fn rail(screen: &Screen, sheet: &Sheet) -> Markup {
         Screen::Inbox(_) => "/inbox",
         Screen::Board(_) => "/board",
         Screen::Runs(_) | Screen::Task(..) => "/runs",
+        Screen::Agents => "/agents",
     };
     html! {
         nav.rail aria-label="Pages" {
@@ -97,6 +164,7 @@ fn rail(screen: &Screen, sheet: &Sheet) -> Markup {
                 }
             }
             div.foot {
+                (sheet::health(&sheet.health))
                 button #sign-out type="button" { "Sign out" }
             }
         }
@@ -107,7 +175,7 @@ fn search(screen: &Screen) -> Markup {
     let (action, wish) = match screen {
         Screen::Board(wish) => ("/board", Some(wish)),
         Screen::Runs(wish) => ("/runs", Some(wish)),
-        Screen::Inbox(_) | Screen::Task(..) => ("/runs", None),
+        Screen::Inbox(_) | Screen::Agents | Screen::Task(..) => ("/runs", None),
     };
     let filter = wish.map(|wish| wish.filter.to_string()).unwrap_or_default();
     let project = wish.and_then(|wish| wish.project.as_ref());
@@ -128,6 +196,7 @@ fn palette() -> Markup {
                 placeholder="Go to, or T-128…" role="combobox" aria-expanded="true"
                 aria-controls="palette-list";
             ul #palette-list role="listbox" aria-label="Commands" {}
+            p.tail { span { kbd { "↑" } kbd { "↓" } "move" } span { kbd { "↵" } "run" } span { kbd { "esc" } "close" } }
         }
         dialog #keys aria-label="Keys" {
             h2 { "Keys" }
@@ -139,18 +208,24 @@ fn palette() -> Markup {
 }
 
 /// What keys mean, on every page.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 17] = [
     ("g i", "Inbox"),
     ("g b", "Board"),
     ("g r", "Runs"),
+    ("g a", "Agents"),
     ("j / k", "Next and previous"),
     ("h / l", "Column to the left and to the right"),
     ("↵", "Open"),
     ("a", "Answer"),
+    ("x", "Choose, or let go"),
+    ("⇧H / ⇧L", "To the stage before, and after"),
+    ("c", "New task"),
     ("/", "Filter"),
     ("p", "Hold live updates"),
     ("y", "Copy the link"),
+    ("t", "Light or dark"),
     ("⌘K", "Commands"),
+    ("esc", "Let go of everything"),
 ];
 
 /// Where people come in.
@@ -198,13 +273,15 @@ fn document(title: &str, theme: Theme, class: &str, body: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
-                link rel="icon" href="data:,";
+                link rel="icon" type="image/svg+xml" href=(path_of("icon.svg"));
                 link rel="preload" href="/assets/inter.woff2" as="font" type="font/woff2"
                     crossorigin;
                 link rel="stylesheet" href=(path_of("base.css"));
                 link rel="stylesheet" href=(path_of("pages.css"));
                 script src=(path_of("idiomorph.js")) defer {}
                 script src=(path_of("app.js")) defer {}
+                script src=(path_of("board.js")) defer {}
+                script src=(path_of("logs.js")) defer {}
             }
             body class=(class) { (body) }
         }

@@ -3,16 +3,16 @@
 use baton_domain::ids::TaskId;
 use baton_domain::run::Mark;
 use baton_domain::time::Timestamp;
-use baton_domain::view::Need;
+use baton_domain::view::{Badge, Need};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::sheet::Sheet;
-use super::words::{self, ago, plain, tone_of_need, until};
-use super::{Onlooker, task};
+use super::words::{self, ago, headline, plain, prose, tone_of_need, until, who};
+use super::{Onlooker, panels};
 use crate::problem::Problem;
-use crate::views::{CheckpointView, InboxItem, RunView, StatsView};
+use crate::views::{CheckpointView, InboxItem, RunView, StatsView, TaskView};
 
 /// Tasks that are shown at once; whoever has more waiting answers these first.
 const SHOWN: usize = 50;
@@ -30,9 +30,10 @@ struct Notes {
     items: Vec<CheckpointView>,
 }
 
-/// What is shown of the picked task beside the item itself.
+/// The task that somebody looks at, and what it waits for, if it still does.
 struct Picked {
-    item: InboxItem,
+    item: Option<InboxItem>,
+    task: TaskView,
     run: Option<RunView>,
     notes: Vec<CheckpointView>,
 }
@@ -45,63 +46,60 @@ pub async fn first(onlooker: &Onlooker) -> Result<Option<TaskId>, Problem> {
 }
 
 /// The inbox as it is now, with this task opened.
-pub async fn sheet(onlooker: &Onlooker, wanted: Option<TaskId>) -> Result<Sheet, Problem> {
-    let (mut found, stats) = load(onlooker).await?;
+pub async fn sheet(
+    onlooker: &Onlooker,
+    wanted: Option<TaskId>,
+    stats: &StatsView,
+) -> Result<Sheet, Problem> {
+    let mut found: Items = onlooker.ask(("inbox", "list"), json!({ "limit": SHOWN })).await?;
     found.items.sort_by_key(order);
     // Whoever has opened a task stays with it: another one in its place could be answered by mistake.
-    let item = match wanted {
-        Some(task) => found.items.iter().find(|item| item.task == task),
-        None => None,
-    };
-    let picked = match item.cloned() {
-        Some(item) => Some(pick(onlooker, item).await?),
+    let picked = match wanted {
+        Some(task) => pick(onlooker, task, &found.items).await?,
         None => None,
     };
     let now = onlooker.now();
     let main = html! {
-        @if found.items.is_empty() {
-            (nothing(&stats))
+        @if found.items.is_empty() && picked.is_none() {
+            (nothing(stats))
         } @else {
             div.inbox {
                 (list(&found, picked.as_ref(), now))
-                @match (&picked, wanted) {
-                    (Some(picked), _) => (detail(picked, now)),
-                    (None, Some(task)) => article.detail {
-                        p { a.id href={ "/tasks/" (task) } { (task) } " does not wait for you any more." }
-                    },
-                    (None, None) => article.detail { p.none { "Choose what to look at." } },
+                @match &picked {
+                    Some(picked) => (detail(picked, now)),
+                    None => article.detail { p.none { "Choose what to look at." } },
                 }
             }
         }
     };
     let mut sheet = Sheet::whole("Inbox", &main);
-    sheet.inbox = stats.inbox;
-    sheet.chips = chips(&stats);
+    sheet.chips = chips(stats);
     Ok(sheet)
 }
 
-async fn load(onlooker: &Onlooker) -> Result<(Items, StatsView), Problem> {
-    let items = onlooker.ask(("inbox", "list"), json!({ "limit": SHOWN }));
-    let stats = onlooker.ask(("stats", "show"), json!({}));
-    let (items, stats) = tokio::join!(items, stats);
-    Ok((items?, stats?))
-}
-
-async fn pick(onlooker: &Onlooker, item: InboxItem) -> Result<Picked, Problem> {
-    let task = item.task;
-    let run = onlooker.ask(("run", "show"), json!({ "run": task }));
-    let notes =
-        onlooker.ask::<Notes>(("checkpoint", "list"), json!({ "task": task, "limit": 500 }));
-    let (run, notes) = tokio::join!(run, notes);
+/// A task that is gone or was never there is no reason to show nothing.
+async fn pick(
+    onlooker: &Onlooker,
+    id: TaskId,
+    items: &[InboxItem],
+) -> Result<Option<Picked>, Problem> {
+    let item = items.iter().find(|item| item.task == id).cloned();
+    let (task, run, notes) = tokio::join!(
+        onlooker.ask::<TaskView>(("task", "show"), json!({ "task": id })),
+        onlooker.ask::<RunView>(("run", "show"), json!({ "run": id })),
+        onlooker.ask::<Notes>(("checkpoint", "list"), json!({ "task": id, "limit": 500 })),
+    );
+    let task = match task {
+        Err(problem) if problem.code() == "not_found" => return Ok(None),
+        other => other?,
+    };
     // A task may wait for a person before it has a run at all.
     let run = match run {
-        Err(problem) if problem.code() == "not_found" => None,
+        Err(problem) if ["not_found", "no_run"].contains(&problem.code()) => None,
         other => Some(other?),
     };
-    let mut notes = notes?.items;
-    notes.reverse();
-    notes.truncate(NOTES);
-    Ok(Picked { item, run, notes })
+    let notes = notes?.items.into_iter().rev().take(NOTES).collect();
+    Ok(Some(Picked { item, task, run, notes }))
 }
 
 fn order(item: &InboxItem) -> (u8, Option<Timestamp>) {
@@ -131,19 +129,31 @@ fn chips(stats: &StatsView) -> Markup {
 }
 
 fn nothing(stats: &StatsView) -> Markup {
-    let busy: u64 = stats.badges.values().sum();
+    let open: u64 = stats.badges.values().sum();
+    let running = stats.badges.get(&Badge::Running).copied().unwrap_or(0);
     html! {
         div.empty {
+            span.done-sign aria-hidden="true" { "✓" }
             h2 { "Nothing needs you." }
-            p { (busy) " tasks are open, " (stats.ended) " have ended." }
-            @if busy == 0 { p { "Add the first one:" } (words::command("baton add \"…\"")) }
+            @if open == 0 {
+                p { "Nor does anything run. Add the first task, and start the agents:" }
+                (words::command("baton add \"…\" --stage coding"))
+                (words::command("baton up"))
+            } @else {
+                p {
+                    (running) " running, " (open - running.min(open)) " waiting, " (stats.ended) " ended. "
+                    "What asks for a person will stand here."
+                }
+                p { a.button href="/board" { "To the board" } }
+            }
         }
     }
 }
 
 fn list(found: &Items, picked: Option<&Picked>, now: Timestamp) -> Markup {
     let is_here = |item: &InboxItem| {
-        picked.is_some_and(|own| own.item.task == item.task && own.item.need == item.need)
+        let own = picked.and_then(|picked| picked.item.as_ref());
+        own.is_some_and(|own| own.task == item.task && own.need == item.need)
     };
     html! {
         ul.items {
@@ -151,7 +161,7 @@ fn list(found: &Items, picked: Option<&Picked>, now: Timestamp) -> Markup {
                 @let here = is_here(item);
                 li id={ "item-" (item.task) "-" (plain(&item.need).replace(' ', "-")) } {
                     a class={ "card " (tone_of_need(item.need).class()) }
-                        href={ "/inbox?task=" (item.task) } data-row
+                        href={ "/inbox?task=" (item.task) } data-row data-task=(item.task)
                         aria-current=[here.then_some("true")] {
                         span.head {
                             span.id { (item.task) }
@@ -159,42 +169,76 @@ fn list(found: &Items, picked: Option<&Picked>, now: Timestamp) -> Markup {
                             @if let Some(since) = item.since { (ago(since, now)) }
                         }
                         strong { (item.title) }
-                        @if let Some(said) = &item.words { span.words { (said) } }
+                        @if let Some(said) = &item.words { span.words { (prose(headline(said).0)) } }
+                        @if let Some(at) = item.otherwise_at {
+                            span.soon { "in " (until(at, now)) ": " (item.otherwise) }
+                        }
                     }
                 }
             }
+            @if found.items.is_empty() { li.none { "Nothing needs you." } }
             @if found.next.is_some() { li.more { "There is more; these come first." } }
         }
     }
 }
 
 fn detail(picked: &Picked, now: Timestamp) -> Markup {
-    let Picked { item, run, notes } = picked;
+    let Picked { item, task, run, notes } = picked;
     html! {
-        article.detail id={ "detail-" (item.task) } {
-            p.line {
-                span class={ "pill " (tone_of_need(item.need).class()) } { (plain(&item.need)) }
-                a.id href={ "/tasks/" (item.task) } { (item.task) }
-                @if let Some(attempt) = run.as_ref().and_then(|run| run.attempt) {
-                    span { (attempt) }
-                }
-                @if let Some(since) = item.since { span { "for " (ago(since, now)) } }
-            }
-            h2 { (item.title) }
-            @if let Some(said) = &item.words { p.said { (said) } }
-            (actions(item))
+        article.detail id={ "detail-" (task.id) } {
+            (heads(picked, now))
+            @if let Some(item) = item { (words_of(item)) (actions(item)) }
             @if let Some(run) = run { (marks(run, now)) }
-            p.otherwise {
-                "If nobody acts: " (item.otherwise)
-                @if let Some(at) = item.otherwise_at { ", in " (until(at, now)) }
-                "."
+            @if let Some(item) = item {
+                p.otherwise {
+                    b { "If nobody acts" }
+                    @if let Some(at) = item.otherwise_at { ", in " (until(at, now)) }
+                    ": " (item.otherwise) "."
+                }
+                p.quiet { "Or in a shell: " (words::command(&item.command)) }
             }
-            p { (words::command(&item.command)) }
             @if !notes.is_empty() {
                 h3 { "How far it is" }
-                (task::notes(notes, now))
+                (panels::notes(notes, now))
+            }
+            @if let Some(body) = &task.body {
+                h3 { "What should be achieved" }
+                pre.body { (prose(body.as_str())) }
+            }
+            p { a href={ "/tasks/" (task.id) } { "Everything about " (task.id) " →" } }
+        }
+    }
+}
+
+fn heads(picked: &Picked, now: Timestamp) -> Markup {
+    let Picked { item, task, run, .. } = picked;
+    html! {
+        p.line {
+            @match item {
+                Some(item) => span class={ "pill " (tone_of_need(item.need).class()) } { (plain(&item.need)) },
+                None => (words::pill(task.badge)),
+            }
+            a.id href={ "/tasks/" (task.id) } { (task.id) }
+            @if let Some(run) = run {
+                @if let Some(holder) = &run.holder { (who(holder.as_str())) }
+                @if let Some(attempt) = run.attempt { span.quiet { (attempt) } }
+            }
+            @if let Some(since) = item.as_ref().and_then(|item| item.since) {
+                span.quiet { "for " (ago(since, now)) }
             }
         }
+        h2 { (task.title) }
+        @if item.is_none() { p.none { "It does not wait for you any more." } }
+    }
+}
+
+/// What was said, its first line as what it is: the question.
+fn words_of(item: &InboxItem) -> Markup {
+    let Some(said) = &item.words else { return html! {} };
+    let (first, rest) = headline(said);
+    html! {
+        p.said { (prose(first)) }
+        @if !rest.is_empty() { p.more-said { (prose(rest)) } }
     }
 }
 
@@ -203,7 +247,7 @@ fn actions(item: &InboxItem) -> Markup {
     let task = item.task;
     match item.need {
         Need::Question | Need::Input => html! {
-            form.act data-method="POST" data-path={ "/v1/runs/" (task) "/answer" } {
+            form.act data-method="POST" data-path={ "/v1/runs/" (task) "/answer" } data-done="Answered" {
                 label.sr for={ "answer-" (task) } { "Answer" }
                 textarea id={ "answer-" (task) } data-answer name="answer" rows="3" maxlength="8192" required
                     placeholder="Your answer. It goes to the agent, or to the next one." {}
@@ -214,33 +258,33 @@ fn actions(item: &InboxItem) -> Markup {
         },
         Need::Approval => html! {
             div.buttons {
-                (button("Approve", "primary", &format!("/v1/tasks/{task}/approve"), None))
-                (asking("Reject…", &format!("/v1/tasks/{task}/reject"), "Why it shall not be done"))
+                (button("Approve", "primary", &format!("/v1/tasks/{task}/approve"), "Approved"))
+                (asking("Reject…", &format!("/v1/tasks/{task}/reject"), "Why it shall not be done", "Rejected"))
             }
         },
         Need::Failure | Need::EndedWithoutResult | Need::Recurring | Need::Limit => html! {
             div.buttons {
                 @if item.command.starts_with("baton run retry") {
-                    (asking("Try again…", &format!("/v1/runs/{task}/retry"), "Why, and what is new"))
+                    (asking("Try again…", &format!("/v1/runs/{task}/retry"), "Why, and what is new", "Trying again"))
                 } @else {
-                    (asking("Let it go on…", &format!("/v1/runs/{task}/unblock"), "Why it may"))
+                    (asking("Let it go on…", &format!("/v1/runs/{task}/unblock"), "Why it may", "It goes on"))
                 }
-                (asking("Close…", &format!("/v1/tasks/{task}/close"), "Why nobody wants it"))
+                (asking("Close…", &format!("/v1/tasks/{task}/close"), "Why nobody wants it", "Closed"))
             }
         },
         Need::Review => html! {
             div.buttons {
-                (asking("Let it go on…", &format!("/v1/tasks/{task}/unhold"), "What was found"))
+                (asking("Let it go on…", &format!("/v1/tasks/{task}/unhold"), "What was found", "It goes on"))
             }
         },
         Need::Silent => html! {
             div.buttons {
-                (asking("Take it away…", &format!("/v1/runs/{task}/force-release"), "Why"))
+                (asking("Take it away…", &format!("/v1/runs/{task}/force-release"), "Why", "Taken away"))
             }
         },
         Need::ChildrenUndone => html! {
             div.buttons {
-                (asking("Close…", &format!("/v1/tasks/{task}/close"), "Why it ends so"))
+                (asking("Close…", &format!("/v1/tasks/{task}/close"), "Why it ends so", "Closed"))
             }
         },
         Need::StopUnverified | Need::Starved | Need::DependencyFailed => html! {
@@ -249,21 +293,20 @@ fn actions(item: &InboxItem) -> Markup {
     }
 }
 
-fn button(name: &str, class: &str, path: &str, body: Option<&str>) -> Markup {
+fn button(name: &str, class: &str, path: &str, done: &str) -> Markup {
     html! {
-        form.act data-method="POST" data-path=(path) {
-            @if let Some(reason) = body { input type="hidden" name="reason" value=(reason); }
+        form.act data-method="POST" data-path=(path) data-done=(done) {
             button class=(class) type="submit" { (name) }
         }
     }
 }
 
 /// A button that wants to know why before it does anything.
-pub fn asking(name: &str, path: &str, why: &str) -> Markup {
+pub fn asking(name: &str, path: &str, why: &str, done: &str) -> Markup {
     html! {
         details.asking {
             summary { (name) }
-            form.act data-method="POST" data-path=(path) {
+            form.act data-method="POST" data-path=(path) data-done=(done) {
                 input name="reason" maxlength="2048" required placeholder=(why) aria-label=(why);
                 button.primary type="submit" { (name.trim_end_matches('…')) }
             }
@@ -274,16 +317,19 @@ pub fn asking(name: &str, path: &str, why: &str) -> Markup {
 /// How far the last answer got: whoever answered wants to know whether it was acted upon.
 fn marks(run: &RunView, now: Timestamp) -> Markup {
     let Some(answer) = &run.answer else { return html! {} };
-    let reached = |mark: Mark| answer.mark as u8 >= mark as u8;
+    let reached = |mark: Mark| answer.mark >= mark;
     html! {
-        p.marks {
-            @for mark in [Mark::Sent, Mark::Delivered, Mark::Applied] {
-                span class=(if reached(mark) { "good" } else { "quiet" }) {
-                    (if reached(mark) { "✓ " } else { "○ " }) (plain(&mark).to_lowercase())
-                }
-            }
-            @if let Some(at) = answer.at { span.quiet { (ago(at, now)) " ago" } }
+        div.answer {
             @if let Some(text) = &answer.text { q { (text) } }
+            p.marks {
+                @for mark in [Mark::Sent, Mark::Delivered, Mark::Applied] {
+                    span class=(if reached(mark) { "good" } else { "quiet" }) {
+                        (if reached(mark) { "✓ " } else { "○ " }) (plain(&mark).to_lowercase())
+                    }
+                }
+                @if let Some(by) = &answer.by { span.quiet { "by " (by) } }
+                @if let Some(at) = answer.at { span.quiet { (ago(at, now)) " ago" } }
+            }
         }
     }
 }

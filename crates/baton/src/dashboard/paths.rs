@@ -13,8 +13,61 @@ pub enum Screen {
     Board(Wish),
     /// Tasks one below the other, live and ended.
     Runs(Wish),
-    /// One task; this run of it.
-    Task(TaskId, Option<RunId>),
+    /// Who works, and under which limits.
+    Agents,
+    /// One task; this run of it; this part of it opened.
+    Task(TaskId, Option<RunId>, Tab),
+}
+
+/// The parts of a task's page, of which one is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tab {
+    /// What happened, in sentences.
+    #[default]
+    Activity,
+    /// What the agent said.
+    Logs,
+    /// What it changed.
+    Diff,
+    /// What happened, as it is recorded.
+    Events,
+    /// What the next holder gets.
+    Handoff,
+}
+
+impl Tab {
+    /// All of them in their order.
+    pub const ALL: [Self; 5] =
+        [Self::Activity, Self::Logs, Self::Diff, Self::Events, Self::Handoff];
+
+    /// Its word in a URL.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Activity => "activity",
+            Self::Logs => "logs",
+            Self::Diff => "diff",
+            Self::Events => "events",
+            Self::Handoff => "handoff",
+        }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Activity => "Activity",
+            Self::Logs => "Logs",
+            Self::Diff => "Diff",
+            Self::Events => "Events",
+            Self::Handoff => "Hand-off",
+        }
+    }
+
+    fn read(word: Option<&str>) -> Self {
+        let found = Self::ALL.into_iter().find(|tab| Some(tab.word()) == word);
+        found.unwrap_or_default()
+    }
 }
 
 /// Which tasks somebody wants to see.
@@ -45,12 +98,14 @@ impl Screen {
             "/" | "/inbox" => Some(Self::Inbox(value("task").and_then(|text| text.parse().ok()))),
             "/board" => Some(Self::Board(wish())),
             "/runs" => Some(Self::Runs(wish())),
+            "/agents" => Some(Self::Agents),
             _ => {
+                let tab = Tab::read(value("tab"));
                 if let Some(task) = path.strip_prefix("/tasks/") {
-                    return Some(Self::Task(task.parse().ok()?, None));
+                    return Some(Self::Task(task.parse().ok()?, None, tab));
                 }
                 let run: RunId = path.strip_prefix("/runs/")?.parse().ok()?;
-                Some(Self::Task(run.task, Some(run)))
+                Some(Self::Task(run.task, Some(run), tab))
             }
         }
     }
@@ -69,8 +124,14 @@ impl Screen {
             Self::Inbox(Some(task)) => format!("/inbox?task={task}"),
             Self::Board(wish) => format!("/board{}", wish.query()),
             Self::Runs(wish) => format!("/runs{}", wish.query()),
-            Self::Task(task, None) => format!("/tasks/{task}"),
-            Self::Task(_, Some(run)) => format!("/runs/{run}"),
+            Self::Agents => "/agents".into(),
+            Self::Task(task, run, tab) => {
+                let of = match run {
+                    Some(run) => format!("/runs/{run}"),
+                    None => format!("/tasks/{task}"),
+                };
+                if *tab == Tab::default() { of } else { format!("{of}?tab={}", tab.word()) }
+            }
         }
     }
 }

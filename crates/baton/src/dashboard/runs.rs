@@ -8,7 +8,7 @@ use super::Onlooker;
 use super::board::Tasks;
 use super::paths::Wish;
 use super::sheet::Sheet;
-use super::words::{self, ago, pill};
+use super::words::{self, ago, pill, who};
 use crate::problem::Problem;
 use crate::views::{StatsView, TaskView};
 
@@ -16,7 +16,7 @@ use crate::views::{StatsView, TaskView};
 const ROWS: usize = 50;
 
 /// The list as it is now.
-pub async fn sheet(onlooker: &Onlooker, wish: &Wish) -> Result<Sheet, Problem> {
+pub async fn sheet(onlooker: &Onlooker, wish: &Wish, stats: &StatsView) -> Result<Sheet, Problem> {
     let mut arguments = wish.filter.arguments();
     if let Some(project) = &wish.project {
         arguments.insert("project".into(), json!(project));
@@ -27,11 +27,7 @@ pub async fn sheet(onlooker: &Onlooker, wish: &Wish) -> Result<Sheet, Problem> {
     for (name, value) in [("ended", json!(true)), ("newest", json!(true)), ("limit", json!(ROWS))] {
         arguments.insert(name.into(), value);
     }
-    let (found, stats) = tokio::join!(
-        onlooker.ask::<Tasks>(("task", "list"), Value::Object(arguments)),
-        onlooker.ask::<StatsView>(("stats", "show"), json!({})),
-    );
-    let (found, stats) = (found?, stats?);
+    let found: Tasks = onlooker.ask(("task", "list"), Value::Object(arguments)).await?;
     let now = onlooker.now();
     let mut sheet = Sheet::of_pieces("Runs", |pieces| {
         html! {
@@ -64,8 +60,11 @@ pub async fn sheet(onlooker: &Onlooker, wish: &Wish) -> Result<Sheet, Problem> {
             }
         }
     });
-    sheet.inbox = stats.inbox;
-    sheet.chips = html! { span.chip { b { (stats.ended) } " ended" } };
+    let live: u64 = stats.badges.values().sum();
+    sheet.chips = html! {
+        span.chip { b { (live) } " open" }
+        span.chip { b { (stats.ended) } " ended" }
+    };
     Ok(sheet)
 }
 
@@ -77,7 +76,7 @@ fn row(task: &TaskView, now: Timestamp) -> Markup {
             td { (pill(task.badge)) }
             td { (task.stage) }
             td.title { (task.title) }
-            td { @if let Some(holder) = run.and_then(|run| run.holder.as_ref()) { (holder) } }
+            td { @if let Some(holder) = run.and_then(|run| run.holder.as_ref()) { (who(holder.as_str())) } }
             td.number { @if let Some(tries) = run.and_then(|run| run.tries) { (tries) } }
             td.number { (ago(task.created_at, now)) }
         }

@@ -10,6 +10,10 @@ pub struct Sheet {
     pub chips: Markup,
     /// How many things wait for the reader.
     pub inbox: u64,
+    /// How Baton is.
+    pub health: Markup,
+    /// The project that is looked at, and its working stages.
+    pub project: Option<(String, Vec<String>)>,
     /// The pieces that change by themselves, in the order in which they stand.
     pieces: Vec<Piece>,
     /// Everything, with a mark where each piece stands.
@@ -40,15 +44,23 @@ impl Sheet {
     #[must_use]
     pub fn whole(title: impl Into<String>, main: &Markup) -> Self {
         let skeleton = main.0.replace(MARK, "");
-        let (chips, pieces) = (html! {}, vec![]);
-        Self { title: title.into(), chips, inbox: 0, pieces, skeleton }
+        let (chips, health, pieces) = (html! {}, html! {}, vec![]);
+        Self { title: title.into(), chips, inbox: 0, health, project: None, pieces, skeleton }
     }
 
     /// What somebody has seen who has seen nothing.
     #[must_use]
     pub fn nothing() -> Self {
-        let (chips, pieces, skeleton) = (html! {}, vec![], String::new());
-        Self { title: String::new(), chips, inbox: u64::MAX, pieces, skeleton }
+        let (chips, health, pieces, skeleton) = (html! {}, html! {}, vec![], String::new());
+        Self {
+            title: String::new(),
+            chips,
+            inbox: u64::MAX,
+            health,
+            project: None,
+            pieces,
+            skeleton,
+        }
     }
 
     /// A sheet of pieces: `draw` puts each where `Pieces::put` says.
@@ -56,8 +68,8 @@ impl Sheet {
     pub fn of_pieces(title: impl Into<String>, draw: impl FnOnce(&mut Pieces) -> Markup) -> Self {
         let mut pieces = Pieces(vec![]);
         let skeleton = draw(&mut pieces).0;
-        let (title, chips, pieces) = (title.into(), html! {}, pieces.0);
-        Self { title, chips, inbox: 0, pieces, skeleton }
+        let (title, chips, health, pieces) = (title.into(), html! {}, html! {}, pieces.0);
+        Self { title, chips, inbox: 0, health, project: None, pieces, skeleton }
     }
 
     /// All of it.
@@ -95,6 +107,9 @@ impl Sheet {
         if self.inbox != before.inbox {
             patches.push(Patch { id: "inbox-count".into(), html: count(self.inbox).0 });
         }
+        if self.health.0 != before.health.0 {
+            patches.push(Patch { id: "health".into(), html: health(&self.health).0 });
+        }
         patches
     }
 }
@@ -120,6 +135,12 @@ pub fn main(inside: &Markup) -> Markup {
 #[must_use]
 pub fn chips(inside: &Markup) -> Markup {
     html! { div #chips .chips { (inside) } }
+}
+
+/// The element that says how Baton is.
+#[must_use]
+pub fn health(inside: &Markup) -> Markup {
+    html! { div #health .health { (inside) } }
 }
 
 /// The number beside the word Inbox.

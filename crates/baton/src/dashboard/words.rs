@@ -2,6 +2,7 @@
 
 use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::{Badge, Need};
+use baton_store::read::RunWord;
 use maud::{Markup, html};
 
 use crate::shape::When;
@@ -81,6 +82,25 @@ pub fn tone_of_need(need: Need) -> Tone {
     }
 }
 
+/// Whether somebody holds a run that stands so.
+#[must_use]
+pub fn is_held(state: RunWord) -> bool {
+    match state {
+        RunWord::Leased
+        | RunWord::Working
+        | RunWord::WaitingInput
+        | RunWord::Verifying
+        | RunWord::Stopping => true,
+        RunWord::Queued
+        | RunWord::Delayed
+        | RunWord::Blocked
+        | RunWord::Submitted
+        | RunWord::Completed
+        | RunWord::Failed
+        | RunWord::Cancelled => false,
+    }
+}
+
 /// A word of the wire as people read it.
 #[must_use]
 pub fn plain(word: &impl Word) -> String {
@@ -140,6 +160,73 @@ pub fn clock(at: Timestamp) -> Markup {
 pub fn money(micros: u64) -> String {
     let cents = micros.div_ceil(10_000);
     format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+/// A text as people read it: what stands between backticks is code. Nothing in it is markup of ours.
+#[must_use]
+pub fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // Without its partner a backtick is only a backtick.
+    let paired = parts.len() % 2 == 1;
+    html! {
+        @for (index, part) in parts.iter().enumerate() {
+            @if paired && index % 2 == 1 && !part.is_empty() { code { (part) } }
+            @else if index > 0 && (!paired || part.is_empty() && index % 2 == 1) { "`" (part) }
+            @else { (part) }
+        }
+    }
+}
+
+/// The first line of a text, and what follows it.
+#[must_use]
+pub fn headline(text: &str) -> (&str, &str) {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    (first.trim(), rest.trim())
+}
+
+/// Somebody, with a sign that is the same wherever the name stands.
+#[must_use]
+pub fn who(name: &str) -> Markup {
+    let hue = name.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31) ^ u32::from(byte)) % HUES;
+    let letter: String = name.chars().take(1).flat_map(char::to_uppercase).collect();
+    html! {
+        span.who { span class={ "letter hue-" (hue) } aria-hidden="true" { (letter) } (name) }
+    }
+}
+
+/// How many signs look different.
+const HUES: u32 = 6;
+
+/// A stage as a heading: short ones are abbreviations.
+#[must_use]
+pub fn heading(stage: &str) -> String {
+    if stage.len() <= 3 {
+        return stage.to_uppercase();
+    }
+    let mut text = stage.replace(['_', '-'], " ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}
+
+/// How much of something is used up, as a line that fills. Thousandths.
+#[must_use]
+pub fn gauge(share: u64, label: &str) -> Markup {
+    let share = share.min(1_000);
+    let class = if share >= 750 { "gauge late" } else { "gauge" };
+    html! {
+        svg class=(class) role="img" aria-label=(label) {
+            rect width="100%" height="100%" {}
+            rect.used width={ (share / 10) "." (share % 10) "%" } height="100%" {}
+        }
+    }
+}
+
+/// Which part of a stretch of time is over, in thousandths.
+#[must_use]
+pub fn share(from: Timestamp, to: Timestamp, now: Timestamp) -> u64 {
+    now.since(from).0.saturating_mul(1_000) / to.since(from).0.max(1)
 }
 
 /// A command that helps, and a button that copies it.

@@ -84,13 +84,21 @@ Without MCP the same words are commands: `baton claim`, `baton checkpoint`, `bat
 
 const SKILL: &str = include_str!("skill.md");
 
-/// Everything for a project of this name and these agent programs.
+/// What tasks of a repository pass, and how their work lands. A person agrees first, unless that is changed.
+const PIPELINE: &str = "
+[pipeline]
+stages = [\"coding\", \"qa\", \"merge\"]
+merge = \"approve\"
+";
+
+/// Everything for a project of this name and these agent programs; a repository has a pipeline.
 #[must_use]
-pub fn pieces(project: &str, agents: &[Agent]) -> Vec<Piece> {
+pub fn pieces(project: &str, agents: &[Agent], git: bool) -> Vec<Piece> {
+    let pipeline = if git { PIPELINE } else { "" };
     let mut pieces = vec![Piece {
         path: PROJECT_FILE,
-        what: "what the project is called",
-        form: Form::Hash(format!("[project]\nname = \"{project}\"\n")),
+        what: if git { "name and stages of the project" } else { "what the project is called" },
+        form: Form::Hash(format!("[project]\nname = \"{project}\"\n{pipeline}")),
     }];
     if !agents.is_empty() {
         let form = Form::Html(AGENTS_BLOCK.to_owned());

@@ -43,7 +43,7 @@ pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn planned(folder: &TempDir, agents: &[Agent]) -> Plan {
-    plan(folder.path(), &pieces("shop", agents)).expect("it can be planned")
+    plan(folder.path(), &pieces("shop", agents, false)).expect("it can be planned")
 }
 
 fn set_up(folder: &TempDir, agents: &[Agent]) {
@@ -184,7 +184,7 @@ fn a_table_of_somebody_else_is_not_written_a_second_time() {
 fn a_file_with_two_members_is_renewed_whole_and_stays_json() {
     let folder = repository(&[(".gemini/settings.json", "{ \"theme\": \"x\" }")]);
     let before = contents(folder.path());
-    let mut older = pieces("shop", &[Agent::Gemini]);
+    let mut older = pieces("shop", &[Agent::Gemini], false);
     for piece in &mut older {
         if let Form::Members(members) = &mut piece.form {
             members[0].value = "an older one".into();

@@ -1,6 +1,6 @@
 //! The scheduler: whether anything is claimed at all, of everything or of a part.
 
-use baton_domain::ids::{ProjectId, StageName, TaskId};
+use baton_domain::ids::{Account, ProjectId, StageName, TaskId};
 use baton_domain::pool::PoolName;
 use baton_domain::text::Reason;
 
@@ -21,6 +21,8 @@ record! {
         stage: Option<StageName>,
         /// Only this task and everything below it.
         task: Option<TaskId>,
+        /// Only work under this account.
+        account: Option<Account>,
         /// Why.
         reason: Reason,
         /// When it ends by itself.
@@ -35,6 +37,8 @@ record! {
         stage: Option<StageName>,
         /// Only this task and everything below it.
         task: Option<TaskId>,
+        /// Only work under this account: its provider has opened it early.
+        account: Option<Account>,
     }
 }
 
@@ -44,13 +48,13 @@ impl Operation for Pause {
         (Method::Post, "/v1/scheduler/pause"),
         Hints::SETS,
         &["pool", "limit", "used", "settled", "paused"],
-        "Let nothing be claimed: of everything, a project, a stage or a task's tree",
+        "Let nothing be claimed: of everything, a project, a stage, a task's tree or an account",
     );
 
     type Answer = PoolView;
 
     async fn perform(self, call: &Call) -> Result<Answered<PoolView>, Problem> {
-        let pool = part(self.project, self.stage, self.task)?;
+        let pool = part(self.project, self.stage, self.task, self.account)?;
         let committed = pool::pause(call, pool.clone(), self.reason, self.until).await?;
         pool::changed(call, &committed, &pool).await
     }
@@ -68,7 +72,7 @@ impl Operation for Resume {
     type Answer = PoolView;
 
     async fn perform(self, call: &Call) -> Result<Answered<PoolView>, Problem> {
-        let pool = part(self.project, self.stage, self.task)?;
+        let pool = part(self.project, self.stage, self.task, self.account)?;
         let committed = pool::resume(call, pool.clone()).await?;
         pool::changed(call, &committed, &pool).await
     }
@@ -79,10 +83,17 @@ fn part(
     project: Option<ProjectId>,
     stage: Option<StageName>,
     task: Option<TaskId>,
+    account: Option<Account>,
 ) -> Result<PoolName, Problem> {
     let wrong = |field: &str, rule: &str| {
         Err(Problem::invalid(vec![Violation { field: field.into(), rule: rule.into() }]))
     };
+    if let Some(account) = account {
+        if project.is_some() || stage.is_some() || task.is_some() {
+            return wrong("account", "must not be given beside a project, a stage or a task");
+        }
+        return Ok(PoolName::Account(account));
+    }
     match (project, stage, task) {
         (None, None, None) => Ok(PoolName::Scheduler),
         (Some(project), None, None) => Ok(PoolName::Project(project)),

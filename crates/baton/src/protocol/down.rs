@@ -36,6 +36,18 @@ record! {
     }
 }
 
+record! {
+    /// How a piece of work lands.
+    pub struct Ticket {
+        /// The branch; the one that is checked out, if absent.
+        target: Option<Line>,
+        /// What the commit says that brings it.
+        subject: Line,
+        /// Where the branch is pushed to once it has moved: the name of a remote.
+        push: Option<Line>,
+    }
+}
+
 frames! {
     /// What a server says.
     "server": pub enum Down {
@@ -93,6 +105,8 @@ frames! {
             work: Option<Work>,
             /// The commit of the task that passed its checks last: stages after that are about it, and about nothing newer.
             head: Option<Commit>,
+            /// How it lands, if it is a car of the train.
+            landing: Option<Ticket>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use baton_domain::command::Unfit;
 use baton_domain::deadline::Deadline;
 use baton_domain::ids::AttemptId;
 use baton_domain::policy::Policy;
@@ -12,11 +13,11 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation, Credit,
-    Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle, Limit,
-    Listen, Log, LogLine, LogVoice, Lost, Offered, Packet, Permission, Phase, Probed, Question,
-    Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped, Trouble, Turn, Up,
-    Usage, VERSION, Verdict, Welcome, Work,
+    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation,
+    Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle,
+    Limit, Listen, Log, LogLine, LogVoice, Lost, Merged, Offered, Packet, Permission, Phase,
+    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped,
+    Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
 };
 use crate::shape::When;
 use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
@@ -76,7 +77,7 @@ fn coming() -> Vec<Up> {
             attempts: Some(vec![alive]),
         }
         .into(),
-        Credit { n: 3 }.into(),
+        Credit { n: 3, checks: Some(1), merges: Some(8) }.into(),
         Lifecycle {
             attempt: attempt(),
             seq: 1,
@@ -165,6 +166,16 @@ fn ending() -> Vec<Up> {
         Released { attempt, seq: 11, reason: said("the account is exhausted"), until: Some(at()) }
             .into(),
         Probed { attempt, seq: 12, met: true }.into(),
+        Merged {
+            attempt,
+            seq: 13,
+            how: Arrived::Unfit,
+            commit: None,
+            onto: Some(said("refs/heads/main")),
+            unfit: Some(Unfit::Conflict),
+            reason: Some(said("both change src/lib.rs")),
+        }
+        .into(),
         Heartbeat { attempts: vec![attempt] }.into(),
         Log { attempt, lines: vec![log_line()] }.into(),
         Bye { reason: Some(said("the machine goes down")) }.into(),
@@ -236,6 +247,11 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
         session: Some(conversation()),
         work: Some(work()),
         head: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
+        landing: Some(Ticket {
+            target: Some(said("main")),
+            subject: said("feat: Let readers follow (T-128)"),
+            push: Some(said("origin")),
+        }),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

@@ -54,6 +54,18 @@ words! {
         Waiting = "waiting",
         /// What it submitted is looked at: nothing is expected of it.
         Verifying = "verifying",
+        /// Somebody holds the task: a car of the train steps out. Told to nobody else.
+        Held = "held",
+    }
+
+    /// What became of a car of the merge train.
+    pub enum Arrived {
+        /// The target branch holds it.
+        Landed = "landed",
+        /// It cannot land as it is.
+        Unfit = "unfit",
+        /// The target branch may not be moved now.
+        Waits = "waits",
     }
 
     /// What a dispatch is for.

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_domain::command::Unfit;
 use baton_domain::deadline::Deadline;
-use baton_domain::ids::{Account, AttemptId, Capability, DeploymentId, Digest, Label, LineId};
+use baton_domain::ids::{
+    Account, AttemptId, Capability, Commit, DeploymentId, Digest, Label, LineId,
+};
 use baton_domain::limits::{CAPABILITIES_MAX, EVIDENCE_MAX};
 use baton_domain::run::{Cap, Death};
 use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
-use super::parts::{Alive, Conversation, Offered, Phase};
+use super::parts::{Alive, Arrived, Conversation, Offered, Phase};
 use super::work::Work;
 use super::{ACCOUNTS_MAX, AGENTS_MAX, SLOTS_MAX};
 use crate::shape::When;
@@ -52,6 +55,12 @@ frames! {
             /// How many more.
             #[at_most(SLOTS_MAX)]
             n: u16,
+            /// Room for so many more runs whose submission is to be verified; those need no agent.
+            #[at_most(SLOTS_MAX)]
+            checks: Option<u16>,
+            /// Room for so many more cars of the merge train, of projects whose home the worker is.
+            #[at_most(SLOTS_MAX)]
+            merges: Option<u16>,
         }
 
         /// How far an agent is.
@@ -215,6 +224,24 @@ frames! {
             met: bool,
         }
 
+        /// What became of a car of the merge train.
+        Merged = "merged" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The number of the frame among those of its attempt, from 1.
+            seq: u64,
+            /// Whether it landed.
+            how: Arrived,
+            /// The commit with which the target branch holds it, if it landed.
+            commit: Option<Commit>,
+            /// The target branch.
+            onto: Option<Line>,
+            /// Why it cannot land as it is.
+            unfit: Option<Unfit>,
+            /// The same in words, for whoever puts it right; or why the branch may not be moved now.
+            reason: Option<Reason>,
+        }
+
         /// These attempts live: their leases are renewed.
         Heartbeat = "heartbeat" {
             /// Which.
@@ -256,6 +283,7 @@ impl Up {
             Self::Lost(frame) => (frame.attempt, frame.seq),
             Self::Released(frame) => (frame.attempt, frame.seq),
             Self::Probed(frame) => (frame.attempt, frame.seq),
+            Self::Merged(frame) => (frame.attempt, frame.seq),
             Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
                 return None;
             }
@@ -278,6 +306,7 @@ impl Up {
             Self::Lost(frame) => frame.seq = number,
             Self::Released(frame) => frame.seq = number,
             Self::Probed(frame) => frame.seq = number,
+            Self::Merged(frame) => frame.seq = number,
             Self::Hello(_) | Self::Credit(_) | Self::Heartbeat(_) | Self::Log(_) | Self::Bye(_) => {
             }
         }
@@ -293,6 +322,7 @@ impl Up {
             | Self::Lost(_)
             | Self::Released(_)
             | Self::Probed(_)
+            | Self::Merged(_)
             | Self::Gate(_) => true,
             Self::Lifecycle(frame) => matches!(frame.phase, Phase::TimedOut | Phase::Exceeded),
             Self::Hello(_)

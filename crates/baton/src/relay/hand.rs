@@ -7,7 +7,8 @@ use baton_domain::Refusal;
 use baton_domain::ids::{Account, Label, RunId};
 use baton_domain::lane::{Claimant, Offer, Wants};
 use baton_domain::pool::PoolName;
-use baton_domain::run::{Mode, Run};
+use baton_domain::project::Project;
+use baton_domain::run::{Mode, Purpose, Run};
 use baton_domain::task::Priority;
 use baton_domain::text::Line;
 use baton_store::read::LeaseRow;
@@ -20,8 +21,9 @@ use crate::operations::{all_pools, find_project, newest_work, packet};
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Turn, write,
+    Caps, Conversation, Deadlines, Dispatch, Down, Offered, Packet, Secret, Ticket, Turn, write,
 };
+use crate::train::subject;
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post, ToldSoFar};
@@ -36,18 +38,19 @@ const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 impl Post {
     /// Claims for the worker until it goes. Nothing is given up half-way: what was granted is handed
     /// over or given back.
-    pub(super) async fn claim_for(self: Arc<Self>) {
-        let mut credits = self.credits.subscribe();
+    pub(super) async fn claim_for(self: Arc<Self>, purpose: Purpose) {
+        let mut credits = self.credits.of(purpose).subscribe();
         loop {
             tokio::select! {
                 biased;
                 () = self.over() => return,
                 waited = credits.wait_for(|credits| *credits > 0) => if waited.is_err() { return },
             }
-            match self.next().await {
+            match self.next(purpose).await {
                 Ok((claimed, account)) => {
-                    self.credits.send_modify(|credits| *credits = credits.saturating_sub(1));
-                    self.hand_over(&claimed, account).await;
+                    let less = |credits: &mut u16| *credits = credits.saturating_sub(1);
+                    self.credits.of(purpose).send_modify(less);
+                    self.hand_over(&claimed, account, purpose).await;
                 }
                 Err(Error::Refused(refusal)) if refusal.may_pass() => {}
                 // Nothing more is handed out here.
@@ -61,8 +64,17 @@ impl Post {
     }
 
     /// The next run for the worker, and the first of its accounts that is open, under which it was claimed.
-    async fn next(&self) -> Result<(Claimed, Option<Account>), Error> {
+    async fn next(&self, purpose: Purpose) -> Result<(Claimed, Option<Account>), Error> {
         let engine = self.relay.engine();
+        let wants = match purpose {
+            Purpose::Work => Wants::Ready,
+            Purpose::Verify | Purpose::Probe => Wants::Submitted,
+            Purpose::Merge => Wants::Merges,
+        };
+        if wants != Wants::Ready {
+            let claimed = engine.claim_until(self.wish(None, wants), self.until(WAIT)).await;
+            return claimed.map(|claimed| (claimed, None));
+        }
         let (first, others) = match self.accounts.split_first() {
             None => (None, &[][..]),
             Some((first, others)) => (Some(first), others),
@@ -73,11 +85,11 @@ impl Post {
         let mut wait = WAIT;
         if !others.is_empty() {
             for account in self.accounts.iter().map(Some) {
-                match engine.claim(self.wish(account)).await {
+                match engine.claim(self.wish(account, wants)).await {
                     Err(Error::Refused(refusal)) if own_bar(&refusal) => {}
                     Err(Error::Refused(refusal)) if refusal.may_pass() => {
                         let claimed =
-                            engine.claim_until(self.wish(account), self.until(WAIT)).await;
+                            engine.claim_until(self.wish(account, wants), self.until(WAIT)).await;
                         return claimed.map(|claimed| (claimed, account.cloned()));
                     }
                     other => return other.map(|claimed| (claimed, account.cloned())),
@@ -86,7 +98,7 @@ impl Post {
             wait = WAIT_SHUT;
         }
         let first = if wait == WAIT_SHUT { self.soonest().await } else { first.cloned() };
-        let claimed = engine.claim_until(self.wish(first.as_ref()), self.until(wait)).await;
+        let claimed = engine.claim_until(self.wish(first.as_ref(), wants), self.until(wait)).await;
         claimed.map(|claimed| (claimed, first))
     }
 
@@ -109,7 +121,7 @@ impl Post {
         }
     }
 
-    fn wish(&self, account: Option<&Account>) -> Wish {
+    fn wish(&self, account: Option<&Account>, wants: Wants) -> Wish {
         Wish {
             tenant: self.caller.tenant.clone(),
             actor: self.actor.clone(),
@@ -123,7 +135,7 @@ impl Post {
                 project: None,
                 stage: None,
                 priority_min: Priority::lowest(),
-                wants: Wants::Ready,
+                wants,
             },
             target: Target::Next { wait: None },
             lease: None,
@@ -145,7 +157,7 @@ impl Post {
     }
 
     /// Hands a run over, or gives it back.
-    async fn hand_over(&self, claimed: &Claimed, account: Option<Account>) {
+    async fn hand_over(&self, claimed: &Claimed, account: Option<Account>, purpose: Purpose) {
         points::pass(Point::RunClaimed);
         let attempt = claimed.attempt;
         let dispatch = match self.dispatch(claimed, account).await {
@@ -154,7 +166,7 @@ impl Post {
                 tracing::warn!(%attempt, detail = problem.detail(), "a run cannot be handed over");
                 self.give_back(attempt).await;
                 // The worker never hears of it, and has its room still; the same run is tried again soon.
-                self.add_credit(1);
+                self.add_credit(1, purpose);
                 return self.until(AFTER_TROUBLE).await;
             }
         };
@@ -234,6 +246,7 @@ impl Post {
             session: conversation(&call, run, id).await?,
             work: newest_work(&call, flow.checkpoints, id).await?,
             head: flow.head.clone(),
+            landing: ticket(&project, &row, held.purpose),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),
@@ -241,6 +254,14 @@ impl Post {
         };
         Ok(fitting(dispatch))
     }
+}
+
+/// How a car of the train lands.
+fn ticket(project: &Project, row: &TaskRow, purpose: Purpose) -> Option<Ticket> {
+    let subject = subject(row.flow.kind, row.brief.title.as_str(), row.flow.id);
+    let subject = Line::new("subject", subject).ok().filter(|_| purpose == Purpose::Merge)?;
+    let (target, push) = (project.landing.target.clone(), project.landing.push.clone());
+    Some(Ticket { target, subject, push })
 }
 
 /// The conversation of the attempt before, as its worker kept it last.

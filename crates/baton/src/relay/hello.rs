@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use baton_domain::Refusal;
 use baton_domain::command::{Command, Supervisor};
 use baton_domain::ids::AttemptId;
+use baton_domain::run::Purpose;
 use baton_domain::text::{Code, Text};
 use baton_store::{Actor, Committed, Error};
 use tokio::sync::watch;
@@ -19,8 +20,9 @@ use crate::protocol::{
 };
 use crate::tokens::{Pass, Speaker};
 
-use super::post::{Mine, Post, Present, standing, stopping};
-use super::{Mouth, Place, Relay, Seated, hello_problem, too_slow};
+use super::post::{Credits, Mine, Post, Present, standing, stopping};
+use super::{Mouth, Relay, Seated, hello_problem, too_slow};
+use crate::roster::Place;
 
 /// How often a worker shows that it lives, in milliseconds: often enough for the shortest lease that
 /// is of use, and for a person who wonders.
@@ -69,13 +71,14 @@ impl Relay {
             accounts: hello.accounts.unwrap_or_default(),
             agents: hello.agents.unwrap_or_default(),
             slots: hello.slots,
-            credits: watch::Sender::new(0),
+            credits: Credits::default(),
             gone,
             left: watch::Sender::new(false),
             mouth,
             mine: Mutex::default(),
         }));
         let post = &present.0;
+        self.engine().roster().put(post.place.clone(), post.card(hello.version));
         points::pass(Point::WorkerSeated);
         let alive = hello.attempts.unwrap_or_default();
         let lost = unheard.into_iter().filter(|one| !alive.iter().any(|it| it.attempt == *one));
@@ -97,7 +100,9 @@ impl Relay {
         post.say(welcome).map_err(|_| too_slow())?;
         tracing::info!(worker = %post.place.machine, tenant = %post.place.tenant, "a worker came");
         points::pass(Point::WorkerWelcomed);
-        tokio::spawn(Arc::clone(post).claim_for());
+        for purpose in [Purpose::Work, Purpose::Verify, Purpose::Merge] {
+            tokio::spawn(Arc::clone(post).claim_for(purpose));
+        }
         Ok(present)
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::command::{Command, Proof, Supervisor};
 use baton_domain::ids::{Account, AttemptId, Capability};
-use baton_domain::run::{Death, Outcome, Phase};
+use baton_domain::run::{Death, Outcome, Phase, Purpose};
 use baton_domain::task::Flow;
 use baton_domain::text::Text;
 use baton_store::{Actor, Aim, Committed, Error, Order};
@@ -15,11 +15,15 @@ use crate::identity::Caller;
 use crate::protocol::{Down, Offered, SLOTS_MAX, Standing, Verdict};
 use crate::tokens::Pass;
 
-use super::{Mouth, Place, Relay};
+use super::{Mouth, Relay};
+use crate::roster::{Card, Place};
 
 /// Attempts that one connection remembers: those that it may hold, and as many again three times over
 /// that are over and not settled yet.
 const MINE_MAX: usize = 4 * SLOTS_MAX;
+
+/// Checks, and merges, that one worker may have at once.
+const CHORES_MAX: u16 = 32;
 
 /// One connection of a worker.
 pub(super) struct Post {
@@ -32,12 +36,31 @@ pub(super) struct Post {
     pub(super) accounts: Vec<Account>,
     pub(super) agents: Vec<Offered>,
     pub(super) slots: u16,
-    pub(super) credits: watch::Sender<u16>,
+    pub(super) credits: Credits,
     pub(super) gone: watch::Receiver<bool>,
     /// Resolves for whoever works for the connection once it has ended.
     pub(super) left: watch::Sender<bool>,
     pub(super) mouth: Mouth,
     pub(super) mine: Mutex<BTreeMap<AttemptId, Mine>>,
+}
+
+/// Room that a worker has, by what for.
+#[derive(Debug, Default)]
+pub(super) struct Credits {
+    work: watch::Sender<u16>,
+    checks: watch::Sender<u16>,
+    merges: watch::Sender<u16>,
+}
+
+impl Credits {
+    /// Room for this; a probe is a check.
+    pub(super) fn of(&self, purpose: Purpose) -> &watch::Sender<u16> {
+        match purpose {
+            Purpose::Work => &self.work,
+            Purpose::Verify | Purpose::Probe => &self.checks,
+            Purpose::Merge => &self.merges,
+        }
+    }
 }
 
 /// A worker that is there. When this is gone, it has gone, however that came about.
@@ -108,14 +131,35 @@ impl Post {
         let own = posts.get_mut(&self.place).filter(|seated| seated.number == self.number);
         let Some(seated) = own else { return };
         seated.process = None;
+        self.relay.engine().roster().remove(&self.place);
         if seated.unheard.is_empty() {
             posts.remove(&self.place);
         }
     }
 
+    /// What is told of it to whoever asks who works here.
+    pub(super) fn card(&self, version: Text<64>) -> Card {
+        let now = self.relay.engine().now();
+        Card {
+            version,
+            slots: self.slots,
+            agents: self.agents.iter().map(|agent| agent.name.clone()).collect(),
+            capabilities: self.capabilities.clone(),
+            accounts: self.accounts.clone(),
+            came_at: now,
+            heard_at: now,
+        }
+    }
+
     /// More runs may be handed over.
-    pub(super) fn add_credit(&self, n: u16) {
-        self.credits.send_modify(|credits| *credits = credits.saturating_add(n).min(self.slots));
+    pub(super) fn add_credit(&self, n: u16, purpose: Purpose) {
+        let most = match purpose {
+            Purpose::Work => self.slots,
+            // They have no agents, so they take none of the places.
+            Purpose::Verify | Purpose::Probe | Purpose::Merge => CHORES_MAX,
+        };
+        let add = |credits: &mut u16| *credits = credits.saturating_add(n).min(most);
+        self.credits.of(purpose).send_modify(add);
     }
 
     /// Whether the worker has the token of an attempt. Others may have keys of the same principal.
@@ -208,6 +252,11 @@ pub(super) fn stopping(flow: &Flow, attempt: AttemptId) -> Option<Verdict> {
 pub(super) fn standing(flow: &Flow, attempt: AttemptId) -> Option<Standing> {
     let held = flow.run.as_ref()?.held().filter(|held| held.attempt == attempt.number)?;
     match held.phase {
+        Phase::Leased | Phase::Working
+            if held.purpose == Purpose::Merge && !flow.holds.are_none() =>
+        {
+            Some(Standing::Held)
+        }
         Phase::Leased | Phase::Working => Some(Standing::Working),
         Phase::WaitingInput(_) => Some(Standing::Waiting),
         Phase::Verifying { .. } => Some(Standing::Verifying),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_domain::Refusal;
-use baton_domain::command::{Agent, Command, Expect, Note, Proof, Supervisor};
+use baton_domain::command::{self, Agent, Command, Expect, Note, Proof, Supervisor};
 use baton_domain::deadline::Sight;
 use baton_domain::history::Past;
 use baton_domain::ids::{AttemptId, Label};
@@ -19,9 +19,10 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Phase, Side as _,
-    Trouble, Up, Work,
+    About, Ack, Arrived, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Merged,
+    Phase, Side as _, Trouble, Up, Work,
 };
+use crate::shape::choices::Word as _;
 
 use super::hello::lost;
 use super::post::{Post, holds};
@@ -131,6 +132,7 @@ impl Post {
             | Up::Lost(_)
             | Up::Released(_)
             | Up::Probed(_)
+            | Up::Merged(_)
             | Up::Heartbeat(_)
             | Up::Log(_)
             | Up::Bye(_) => None,
@@ -192,6 +194,7 @@ impl Post {
                 supervisor(Supervisor::Release { reason: frame.reason.clone(), until })
             }
             Up::Probed(frame) => supervisor(Supervisor::Probed { met: frame.met }),
+            Up::Merged(frame) => supervisor(Supervisor::Merged(Box::new(merged(frame)?))),
             Up::Hello(_) | Up::Credit(_) | Up::Heartbeat(_) | Up::Log(_) | Up::Bye(_) => Ok(None),
         }
     }
@@ -310,6 +313,28 @@ fn lifecycle(frame: &Lifecycle, proof: &Proof) -> Result<Option<Command>, Refuse
         Phase::Progressed => Sight::Progressed,
     };
     Ok(Some(Command::Supervisor(proof.clone(), Supervisor::Report(sight))))
+}
+
+/// What became of a car of the train.
+fn merged(frame: &Merged) -> Result<command::Merged, Refused> {
+    let missing = |field: &'static str| {
+        let detail = format!("`{field}` is missing: say it of a car that is {}", frame.how.word());
+        Refused::Frame(Wrong { code: "invalid", detail, field: Some(field) })
+    };
+    let reason = || frame.reason.clone().ok_or_else(|| missing("reason"));
+    Ok(match frame.how {
+        Arrived::Landed => {
+            let commit = frame.commit.as_ref().ok_or_else(|| missing("commit"))?;
+            let commit = Line::new("commit", commit.to_string()).map_err(|_| missing("commit"))?;
+            let onto = frame.onto.clone().ok_or_else(|| missing("onto"))?;
+            command::Merged::Landed { commit, onto, receipts: vec![] }
+        }
+        Arrived::Unfit => {
+            let kind = frame.unfit.ok_or_else(|| missing("unfit"))?;
+            command::Merged::Unfit { kind, reason: reason()?, receipts: vec![] }
+        }
+        Arrived::Waits => command::Merged::Waits { reason: reason()? },
+    })
 }
 
 /// What is kept of the work tree, with the conversation to go on with and the blobs that hold the work: the next

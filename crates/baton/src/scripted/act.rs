@@ -16,7 +16,7 @@ use crate::adapters::script::Event;
 use crate::client::{Asked, Client};
 use crate::operations;
 
-use super::{SCRIPT_BYTES_MAX, Step, parse};
+use super::{BUILT_IN, SCRIPT_BYTES_MAX, STEPS, Step, parse};
 
 /// How a cursor of this agent begins; the number of the next step follows.
 const CURSOR: &str = "step ";
@@ -91,9 +91,13 @@ impl Agent<'_> {
     async fn act(&mut self, path: &Path) -> Result<u8, Stuck> {
         let wrong = |why: String| Stuck::new(failure::SCRIPT_WRONG.code, why);
         let mut text = String::new();
-        let file = fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
-        let read = file.take(SCRIPT_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|error| wrong(error.to_string()))?;
+        if path == Path::new(BUILT_IN) {
+            text.push_str(STEPS);
+        } else {
+            let file = fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+            let read = file.take(SCRIPT_BYTES_MAX).read_to_string(&mut text);
+            read.map_err(|error| wrong(error.to_string()))?;
+        }
         let steps = parse(&text).map_err(|error| wrong(error.to_string()))?;
         let mut from = 0;
         if self.client.claim_token.is_some() {

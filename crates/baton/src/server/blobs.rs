@@ -16,7 +16,7 @@ use baton_domain::time::Timestamp;
 use baton_store::blobs::{Blobs, Digest, DirectoryBlobs, Error, Put, Settings, Stored, Urgency};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{self, HeaderMap};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -35,6 +35,9 @@ use super::limits::Limits;
 
 /// What blobs are.
 pub const OCTETS: &str = "application/octet-stream";
+
+/// What a browser may do with a blob: nothing.
+const ALONE: &str = "default-src 'none'; sandbox";
 
 /// The blobs of a server, and who is sending or taking some.
 pub struct Depot {
@@ -188,7 +191,12 @@ impl Depot {
             }
             drop(ticket);
         });
-        Ok(answer::pieces(OCTETS, pieces))
+        let mut response = answer::pieces(OCTETS, pieces);
+        let headers = response.headers_mut();
+        // Whatever an agent handed in, a browser keeps it as a file and never shows it as a page of ours.
+        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(ALONE));
+        Ok(response)
     }
 
     fn enter(&self, visitor: &Visitor) -> Result<Ticket, Problem> {

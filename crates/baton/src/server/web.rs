@@ -28,6 +28,8 @@ use super::guard::once;
 const THEME: &str = "baton-theme";
 /// How long somebody stays signed in.
 const SIGNED_IN: Millis = Millis::hours(24 * 7);
+/// How long the making of a key may take: so much earlier than its parent it ends.
+const MAKING: Millis = Millis::minutes(1);
 /// What the keys of browsers are called, before what tells them apart.
 const BROWSER: &str = "browser-";
 /// Browsers of one person; who signs in with one more is signed out of the oldest.
@@ -269,8 +271,9 @@ async fn key(
         Some(key) => identity.engine().key(key).await?,
         None => None,
     };
-    // A key lives no longer than the one that it is made with.
+    // A key lives no longer than the one that it is made with, and time passes until it is made.
     let left = parent.map_or(SIGNED_IN, |found| found.credential.key.expires_at.since(now));
+    let left = Millis(left.0.saturating_sub(MAKING.0).max(1));
     let wish = KeyWish { lifetime: Some(SIGNED_IN.min(left)), ..wish };
     let made = identity.create(by, how(), wish).await?;
     let token = made.token.expect("without a request key nothing is replayed");

@@ -1,6 +1,6 @@
 //! The words of the domain's closed lists.
 
-use baton_domain::command::Clear;
+use baton_domain::command::{Clear, Unfit};
 use baton_domain::deadline::Deadline;
 use baton_domain::project::{PassedBy, WorkedBy};
 use baton_domain::run::{BlockKind, Cap, Certainty, Death, Mark, Mode, Purpose, RunResult};
@@ -77,6 +77,9 @@ choices! {
     BlockKind {
         NeedsInput = "needs_input", Capability = "capability", Transient = "transient",
         Dependency = "dependency", Limit = "limit",
+    }
+    Unfit {
+        Conflict = "conflict", Gates = "gates", Empty = "empty", NoCommits = "no_commits",
     }
     Clear { Body = "body", Assignee = "assignee", }
     Approval { NotRequired = "not_required", Pending = "pending", Approved = "approved", }

@@ -69,6 +69,8 @@ record! {
         attempt: AttemptId,
         /// When.
         at: When,
+        /// Whether its worker kept the work by itself, and the agent said nothing.
+        snapshot: bool,
         /// How far it is.
         summary: Summary,
         /// Where to go on.
@@ -183,6 +185,7 @@ impl CheckpointView {
             run: RunId { task, number: record.run },
             attempt: AttemptId { task, number: record.attempt },
             at: When(record.at),
+            snapshot: record.snapshot,
             summary: record.note.summary.clone(),
             cursor: record.note.cursor.clone(),
             items_done: record.progress.done,

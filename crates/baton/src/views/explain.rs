@@ -1,13 +1,14 @@
 //! Why a task is not moving, in sentences and commands.
 
 use baton_domain::explain::{Explained, Hindrance, Remedy};
-use baton_domain::ids::TaskId;
+use baton_domain::ids::{PrincipalId, TaskId};
 use baton_domain::pool::PoolName;
 use baton_domain::run::{Delay, Purpose, Why};
 use baton_domain::task::{Ending, Hold};
 use baton_domain::text::Message;
 use baton_domain::time::Timestamp;
 
+use crate::health::{Health, Reason};
 use crate::shape::{When, record, words};
 
 words! {
@@ -51,6 +52,8 @@ words! {
         WaitingForInput = "waiting_for_input",
         /// It is in somebody's hands until then, or longer.
         Held = "held",
+        /// What its attempt submitted is being checked.
+        Verifying = "verifying",
         /// Its holder does nothing but renew.
         Silent = "silent",
         /// Its attempt is being stopped.
@@ -77,6 +80,12 @@ words! {
         Starving = "starving",
         /// Nothing stands in its way: it waits for its turn.
         Queued = "queued",
+        /// The disk of the server is full.
+        DiskFull = "disk_full",
+        /// The clock of the database was set back.
+        ClockBehind = "clock_behind",
+        /// Time does not pass at the server.
+        SweepLate = "sweep_late",
     }
 }
 
@@ -89,6 +98,8 @@ record! {
         sentence: String,
         /// What whoever raised it said: the question of an agent, why it parked the run, or why somebody paused it.
         words: Option<Message>,
+        /// Who raised it, where that is known.
+        by: Option<PrincipalId>,
         /// Since when, where that is known.
         since: Option<When>,
         /// When it passes by itself.
@@ -106,11 +117,44 @@ impl CauseView {
             code: code(&explained.hindrance),
             sentence: sentence(&explained.hindrance),
             words: None,
+            by: None,
             since: explained.since.map(When),
             until: until(&explained.hindrance).map(When),
             command: explained.next.as_ref().and_then(|next| command(task, next)),
         }
     }
+
+    /// What is wrong with the server itself, and keeps anything new from being begun.
+    #[must_use]
+    pub fn of_server(health: &Health) -> Vec<Self> {
+        health.reasons.iter().filter_map(of_reason).collect()
+    }
+}
+
+fn of_reason(reason: &Reason) -> Option<CauseView> {
+    let (code, sentence) = match reason {
+        Reason::DiskFull => (
+            CauseCode::DiskFull,
+            "The disk of the server is full: nothing new is begun.".to_owned(),
+        ),
+        Reason::ClockBehind { behind } => {
+            let sentence =
+                format!("The clock of the database was set back by {} s.", behind.0 / 1_000);
+            (CauseCode::ClockBehind, sentence)
+        }
+        Reason::SweepLate { .. } => {
+            let sentence = "Time does not pass at the server: nothing that is due happens.";
+            (CauseCode::SweepLate, sentence.to_owned())
+        }
+        Reason::LeaseOverdue { .. }
+        | Reason::CheckpointLate { .. }
+        | Reason::SealLate { .. }
+        | Reason::Tampered { .. }
+        | Reason::Stopped { .. }
+        | Reason::Unreadable { .. } => return None,
+    };
+    let command = Some("baton doctor".to_owned());
+    Some(CauseView { code, sentence, words: None, by: None, since: None, until: None, command })
 }
 
 fn code(hindrance: &Hindrance) -> CauseCode {
@@ -134,6 +178,7 @@ fn code(hindrance: &Hindrance) -> CauseCode {
         Hindrance::Delayed { .. } => CauseCode::Delayed,
         Hindrance::WaitingForInput { .. } => CauseCode::WaitingForInput,
         Hindrance::Held { .. } => CauseCode::Held,
+        Hindrance::Verifying => CauseCode::Verifying,
         Hindrance::Silent => CauseCode::Silent,
         Hindrance::Stopping => CauseCode::Stopping,
         Hindrance::StopUnverified { .. } => CauseCode::StopUnverified,
@@ -192,6 +237,7 @@ fn sentence(hindrance: &Hindrance) -> String {
             };
             format!("{holder} {doing} as {attempt}.")
         }
+        Hindrance::Verifying => "What was submitted is being checked.".into(),
         Hindrance::Silent => "Its holder does nothing but renew its lease.".into(),
         Hindrance::Stopping => "Its attempt is being stopped.".into(),
         Hindrance::StopUnverified { attempts } if attempts.is_empty() => {
@@ -270,6 +316,7 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::EndedWithoutResult
         | Hindrance::Blocked { .. }
         | Hindrance::Recurring
+        | Hindrance::Verifying
         | Hindrance::Silent
         | Hindrance::Stopping
         | Hindrance::StopUnverified { .. }
@@ -302,6 +349,9 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
         Remedy::Unblock => format!("baton run unblock {task} --reason \"…\""),
         Remedy::Release => format!("baton run force-release {task} --reason \"…\""),
         Remedy::Take => format!("baton run claim --task {task}"),
+        Remedy::PickUp { needs } => {
+            format!("baton run claim --task {task} --capabilities {needs} --blocked")
+        }
         Remedy::RaiseCap { cap } => {
             let knob = cap.knob().trim_start_matches("policy.");
             format!("baton task edit {task} --policy '{{\"{knob}\": …}}'")
@@ -312,6 +362,10 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
         Remedy::RaiseLimit { pool } => format!("baton pool set \"{pool}\" --limit …"),
         Remedy::Resume { pool } => resume(pool),
         Remedy::ClearAssignee => format!("baton task edit {task} --clear assignee"),
+        // Whoever has agents here has them begin; of others it is not known what they are able to do.
+        Remedy::StartWorker { capabilities } if capabilities.is_empty() => {
+            "baton up --detach".into()
+        }
         Remedy::StartWorker { capabilities } => {
             let able = capabilities.iter().map(|able| format!(" --capabilities {able}"));
             format!("baton run claim{}", able.collect::<String>())
@@ -328,10 +382,10 @@ fn resume(pool: &PoolName) -> String {
             format!("baton scheduler resume --project {project} --stage {stage}")
         }
         PoolName::Tree(task) => format!("baton scheduler resume --task {task}"),
+        PoolName::Account(account) => format!("baton scheduler resume --account {account}"),
         PoolName::Holder(_)
         | PoolName::Key(..)
         | PoolName::Role(_)
-        | PoolName::Account(_)
         | PoolName::Budget(_)
         | PoolName::ProjectBudget(_)
         | PoolName::ProjectDayBudget(_)

@@ -154,6 +154,12 @@ impl Happening {
         self.0["event"].as_str().unwrap_or_default()
     }
 
+    /// Something that it tells, by its name.
+    #[must_use]
+    pub fn told(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     fn new(kind: EventKind, event: Result<Value, serde_json::Error>) -> Self {
         let mut value = event.expect("an event was JSON when it was written");
         strip(&mut value);

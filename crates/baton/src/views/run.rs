@@ -1,5 +1,6 @@
 //! A run as callers see it.
 
+use baton_domain::deadline::Deadline;
 use baton_domain::ids::{AttemptId, Capability, PrincipalId, RunId, StageName, TaskId};
 use baton_domain::run::{
     Block, BlockKind, Cap, Finish, Held, Idle, Mark, Mode, Outcome, Phase, Purpose, Run, RunResult,
@@ -74,6 +75,14 @@ record! {
         mode: Option<Mode>,
         /// The right to act as the attempt.
         lease: Option<LeaseView>,
+        /// Since when it is held.
+        claimed_at: Option<When>,
+        /// When its holder last did something; renewals are nothing.
+        active_at: Option<When>,
+        /// When its wall clock ends the attempt.
+        ends_at: Option<When>,
+        /// Millionths of a currency unit that the attempt cost so far.
+        spent_micros: Option<u64>,
         /// Why it is parked.
         block: Option<BlockView>,
         /// What its agent must know, and waits for.
@@ -190,6 +199,12 @@ impl RunView {
         self.purpose = Some(held.purpose);
         self.mode = Some(held.mode);
         self.lease = lease.map(|lease| LeaseView { expires_at: When(lease.expires_at) });
+        self.claimed_at = Some(When(held.claimed_at));
+        self.active_at = Some(When(held.active_at));
+        let mut armed = held.armed.iter();
+        let wall = armed.find(|(deadline, _)| *deadline == Deadline::WallClock);
+        self.ends_at = wall.map(|(_, at)| When(at));
+        self.spent_micros = Some(held.spent_micros);
         self.block = held.picked.as_ref().map(BlockView::of);
         match &held.phase {
             Phase::Leased | Phase::Working => {}
@@ -274,6 +289,10 @@ impl RunView {
             purpose: None,
             mode: None,
             lease: None,
+            claimed_at: None,
+            active_at: None,
+            ends_at: None,
+            spent_micros: None,
             block: None,
             question: None,
             answer: None,

@@ -75,6 +75,8 @@ record! {
         /// What keeps it from going on until a person lifts it.
         #[at_most(2)]
         holds: Vec<Hold>,
+        /// Why it cannot be put into another column now.
+        fixed: Option<String>,
         /// What must be true before a run counts.
         #[at_most(LINES_MAX)]
         contract: Vec<ContractLine>,
@@ -132,6 +134,7 @@ impl TaskView {
             draft: flow.draft,
             approval: flow.approval,
             holds: holds(flow),
+            fixed: flow.fixed().map(|refusal| refusal.to_string()),
             contract: vec![],
             policy: PolicyView::of(&flow.policy),
             run: None,

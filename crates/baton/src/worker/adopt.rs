@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -148,8 +148,16 @@ fn remove(path: &Path) -> io::Result<()> {
 /// If it cannot be kept.
 pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
     let path = folder.join("machine");
-    if let Some(kept) = name_in(&path)?.and_then(|name| Label::new(&name).ok()) {
-        return Ok(kept);
+    // A folder is known by its inode, which stays when it is moved and is another in a copy.
+    let inode = fs::metadata(folder)?.ino();
+    let kept = name_in(&path)?;
+    let (name, of) = kept.as_deref().and_then(|kept| kept.split_once(' ')).unzip();
+    let name = name.or(kept.as_deref()).and_then(|name| Label::new(name).ok());
+    if let Some(name) = name.filter(|_| of.is_none_or(|of| of == inode.to_string())) {
+        if of.is_none() {
+            replace(&path, format!("{name} {inode}").as_bytes())?;
+        }
+        return Ok(name);
     }
     let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
     let host: String =
@@ -162,7 +170,7 @@ pub fn machine(folder: &Path, chance: &dyn Chance) -> io::Result<Label> {
         u32::from_be_bytes(bytes)
     );
     let label = Label::new(&name).map_err(io::Error::other)?;
-    replace(&path, name.as_bytes())?;
+    replace(&path, format!("{name} {inode}").as_bytes())?;
     Ok(label)
 }
 

@@ -7,15 +7,18 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_domain::ids::{Digest, Label};
+use baton_domain::ids::{AttemptId, Digest, Label};
 use baton_domain::text::Line;
 
+use crate::contract;
 use crate::protocol::Dispatch;
 use crate::worktree::{
-    Error, Git, Held, House, Key, Plain, Plan, Prepared, Repository, Source, State, Taken, Worktree,
+    Error, Git, Held, House, Key, Oid, Plain, Plan, Prepared, Repository, Source, State, Taken,
+    Worktree,
 };
 
 use super::card::Card;
+use super::errand::{Errand, SETUP_MAX};
 use super::prepare::{self, Premises, Whose};
 
 mod bring;
@@ -23,6 +26,8 @@ mod bring;
 /// Worktrees that one task may have had on this machine: each one but the last was closed because somebody
 /// might still write in it, or because the task went on elsewhere.
 const GENERATIONS_MAX: u32 = 64;
+/// Characters of a command's last words that are told: with the command they fit into a reason.
+const LAST_WORDS_CHARS_MAX: usize = 400;
 
 /// A folder that somebody works in, and the right to: of the worker until an agent is started, then of its
 /// shim as well, so that nobody else works there as long as one of the two lives.
@@ -124,6 +129,10 @@ impl Premises {
             (None, Some(work)) => (self.commit(dispatch, &work.base)?, None),
             (None, None) => return Err(Error::NoCommit("HEAD".to_owned()).into()),
         };
+        let commands = match is_there {
+            true => vec![],
+            false => stuff.setup(&base, from.as_ref())?,
+        };
         let plan = Plan {
             key,
             attempt: dispatch.attempt.number,
@@ -133,13 +142,19 @@ impl Premises {
             branch: branch.as_deref(),
             from,
             author: ("Baton", "agent@baton.invalid"),
-            setup: &[],
+            setup: &commands,
         };
-        let mut nothing = |_: &str, folder: &Path| {
-            let why = format!("{} has no commands to be set up by", folder.display());
-            Err(std::io::Error::other(why))
-        };
-        Ok(house.prepare(&plan, &mut nothing)?)
+        let mut errand = Errand::new(self, stuff.whose, dispatch, SETUP_MAX);
+        let mut setup =
+            |command: &str, folder: &Path, held: &mut Held| errand.run(command, folder, held);
+        match house.prepare(&plan, &mut setup) {
+            Err(Error::Setup { command, code, tail }) => {
+                let how =
+                    code.map_or("was ended by force".to_owned(), |code| format!("failed ({code})"));
+                Err(prepare::Error::Setup { command, how, tail: last_words(&tail) })
+            }
+            prepared => Ok(prepared?),
+        }
     }
 
     /// The place that a worker before this one had for an attempt. Its shim has the right to it, if it
@@ -166,6 +181,29 @@ impl Premises {
         ground.hold();
         Ok(ground)
     }
+}
+
+impl Stuff<'_> {
+    /// The commands that set up a new worktree, by the commit that the task began from.
+    fn setup(&self, base: &Oid, from: Option<&Oid>) -> Result<Vec<String>, prepare::Error> {
+        let (tenant, project) = (&self.whose.tenant, &self.dispatch.project);
+        let began = match from {
+            Some(from) => self.house.began_from(tenant, project, from)?,
+            None => None,
+        };
+        let commit = began.as_ref().unwrap_or(base);
+        let what = (contract::FILE, contract::FILE_BYTES_MAX);
+        let file = self.house.file_of(tenant, project, self.repository, commit, what)?;
+        let settings = |error| prepare::Error::Settings { commit: commit.to_string(), error };
+        file.map_or(Ok(vec![]), |bytes| contract::setup(&bytes).map_err(settings))
+    }
+}
+
+/// The end of what a command said, in one line.
+fn last_words(tail: &str) -> String {
+    let line = tail.split_whitespace().collect::<Vec<_>>().join(" ");
+    let skip = line.chars().count().saturating_sub(LAST_WORDS_CHARS_MAX);
+    line.chars().skip(skip).collect()
 }
 
 fn plain(of_task: &Path) -> Result<Site, prepare::Error> {
@@ -236,10 +274,20 @@ impl Ground {
     ///
     /// # Errors
     /// If that cannot be written down.
-    pub fn close(&mut self, why: &str) -> Result<(), Error> {
+    pub fn close(&mut self, why: &str, attempt: AttemptId) -> Result<(), Error> {
         match &mut self.folder {
             Folder::Tree(worktree) => worktree.quarantine(why),
-            Folder::Plain(plain) => plain.quarantine(why),
+            // A plain folder has no record of who was in it last.
+            Folder::Plain(plain) => plain.quarantine(&format!("{why}\n{attempt}")),
+        }
+    }
+
+    /// The attempt whose unproved death closed a folder without git, if that is why it is closed.
+    #[must_use]
+    pub fn unproved(&self) -> Option<AttemptId> {
+        match &self.folder {
+            Folder::Tree(_) => None,
+            Folder::Plain(plain) => plain.unproved().ok().flatten(),
         }
     }
 

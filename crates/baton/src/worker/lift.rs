@@ -1,6 +1,8 @@
 //! Quarantines that lift by themselves: whoever was not proved dead may be proved dead later, at the latest after the
 //! machine was started anew.
 
+use std::fs;
+
 use baton_domain::ids::AttemptId;
 use baton_domain::run::Death;
 use tokio::task::spawn_blocking;
@@ -9,11 +11,13 @@ use crate::shim::{self, Place, Proof, Status};
 use crate::worktree::{Error, Git, House, Worktree};
 
 use super::adopt::Left;
+use super::card::Card;
 use super::prepare::Premises;
 
 /// Looks again at every worktree that was closed because a death was not proved. Attempts that are still to be
 /// driven are left to their drivers.
 pub async fn lift(premises: &Premises, left: &[Left]) {
+    lift_plain(premises, left).await;
     let (data, programs) = (premises.data.clone(), premises.found.programs.clone());
     let closed = spawn_blocking(move || -> Result<Vec<Worktree>, Error> {
         let mut closed = vec![];
@@ -34,6 +38,28 @@ pub async fn lift(premises: &Premises, left: &[Left]) {
         let is_driven = left.iter().any(|left| left.attempt == attempt);
         if !is_driven && is_dead(&Place::at(premises.attempt(attempt))).await {
             open(worktree, attempt).await;
+        }
+    }
+}
+
+/// The same for folders without git, which are found by the attempts that are kept.
+async fn lift_plain(premises: &Premises, left: &[Left]) {
+    let Ok(kept) = fs::read_dir(premises.attempts()) else { return };
+    for folder in kept.filter_map(Result::ok) {
+        let Ok(Some(card)) = Card::read(&folder.path()) else { continue };
+        let attempt = card.dispatch.attempt;
+        if !card.plain || left.iter().any(|left| left.attempt == attempt) {
+            continue;
+        }
+        let Ok(mut ground) = premises.ground(&card) else { continue };
+        if ground.unproved() == Some(attempt) && is_dead(&Place::at(folder.path())).await {
+            match ground.hold().then(|| ground.open()) {
+                Some(Ok(())) => {
+                    tracing::info!(%attempt, "it is dead after all: its folder is open again")
+                }
+                Some(Err(error)) => tracing::warn!(%attempt, %error, "its folder stays closed"),
+                None => tracing::warn!(%attempt, "its folder stays closed: somebody works in it"),
+            }
         }
     }
 }

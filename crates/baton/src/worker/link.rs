@@ -148,7 +148,12 @@ impl Link {
 
     /// There is room for so many more runs. Told anew after each welcome.
     pub fn credit(&self, n: u16) {
-        self.say(Credit { n });
+        self.say(Credit { n, checks: None, merges: None });
+    }
+
+    /// There is room for so many more cars of the train.
+    pub fn credit_merges(&self, n: u16) {
+        self.say(Credit { n: 0, checks: None, merges: Some(n) });
     }
 
     /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.

@@ -16,7 +16,9 @@ use rustix::fs::OFlags;
 use crate::adapters::{Misfit, Plan, Tools};
 use crate::chance::Chance;
 use crate::client::{Address, Client, Failure, KeyFrom, Origin, Trust};
+use crate::contract;
 use crate::files::{make_folder, replace};
+use crate::gates::Rooms;
 use crate::points::{self, Point};
 use crate::protocol::Dispatch;
 use crate::shim::{Limits, Spec, Want, Wanted};
@@ -32,7 +34,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a prompt that are left for the hand-off.
 const PACKET_BYTES_MAX: usize = 120 << 10;
 /// Where programs are looked for if the worker was not told.
-const PATH_USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const PATH_USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What is part of the name of a variable that holds a secret.
 const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
@@ -108,6 +110,12 @@ pub enum Error {
     /// The project is not here.
     #[error("the project's folder {} is not on this machine", .0.display())]
     Elsewhere(PathBuf),
+    /// The settings of the project are not understood.
+    #[error("baton.toml of {commit}: {error}; next: {}", error.next())]
+    Settings { commit: String, error: contract::Error },
+    /// A command of the project did not do its part of making the worktree.
+    #[error("the project's setup command `{command}` {how}; its last words: {tail}")]
+    Setup { command: String, how: String, tail: String },
     /// The project's repository cannot be used.
     #[error("{error}; next: {}", error.next())]
     Worktree {
@@ -343,7 +351,21 @@ impl Premises {
         env
     }
 
-    fn isolation(&self) -> Wanted {
+    /// Where the gates of the train are run.
+    #[must_use]
+    pub fn rooms_of(&self, whose: &Whose) -> Rooms {
+        Rooms {
+            folder: self.folder().join("rooms"),
+            deployment: plain(whose.deployment.as_str()),
+            variables: self.found.variables.clone(),
+            hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
+            fixed: vec![],
+            isolation: self.isolation(),
+            shim: None,
+        }
+    }
+
+    pub(super) fn isolation(&self) -> Wanted {
         let namespace = self.settings.isolation;
         let cgroup = match namespace {
             Want::Try | Want::Require => Want::Try,
@@ -418,7 +440,7 @@ fn prompt(dispatch: &Dispatch) -> String {
 }
 
 /// `PATH` with the folder of this program at its end, so that agents can type `baton`.
-fn with_own(path: &str, own: &Path) -> String {
+pub(super) fn with_own(path: &str, own: &Path) -> String {
     match own.parent().and_then(Path::to_str) {
         Some(folder) if !path.split(':').any(|one| one == folder) => format!("{path}:{folder}"),
         Some(_) | None => path.to_owned(),

@@ -48,6 +48,10 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         if more > 0 {
             self.link.credit(more);
         }
+        let more = self.yard.promise();
+        if more > 0 {
+            self.link.credit_merges(more);
+        }
     }
 
     /// Whether the disk and the memory are enough for one more agent now.

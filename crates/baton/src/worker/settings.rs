@@ -119,7 +119,10 @@ impl Error {
                 )
             }
             Self::NoAgent(path) => {
-                format!("install one of them, or write [agents.NAME] into {}", path.display())
+                format!(
+                    "install one of them, try `baton up --built-in`, or write [agents.NAME] into {}",
+                    path.display()
+                )
             }
         }
     }

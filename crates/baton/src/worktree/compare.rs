@@ -173,7 +173,8 @@ fn patches(
     bytes_max: usize,
 ) -> Result<String, Error> {
     let call = depot.call("diff-tree").args(["-r", "-p", "-M", "--no-color", "--no-ext-diff"]);
-    let call = call.args(["--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"]).long();
+    let call =
+        call.args(["--no-textconv", "--full-index", "--src-prefix=a/", "--dst-prefix=b/"]).long();
     let named = files.iter().flat_map(|file| file.from.iter().chain([&file.path]));
     let call = call.args([look.base.as_str(), look.head.as_str(), "--"]).args(named);
     Ok(String::from_utf8_lossy(&call.at_most(bytes_max).run()?).into_owned())

@@ -19,7 +19,7 @@ use super::{Depot, Error, Held, House, Included, Key, Oid, Repository, State, Wo
 /// Characters of what a command said that are recorded: its last words.
 const TAIL_CHARS_MAX: usize = 4_000;
 /// Commands that are run; a project that needs more has a script.
-pub(super) const SETUP_MAX: usize = 32;
+pub const SETUP_MAX: usize = 32;
 /// Bytes of the list of what is ignored that is taken along.
 const EXCLUDE_BYTES_MAX: u64 = 64 << 10;
 
@@ -63,7 +63,8 @@ pub struct Ran {
 }
 
 /// Runs a command of the project in the folder: in the sandbox in which its agents run, by whoever has one.
-pub type Setup<'a> = dyn FnMut(&str, &Path) -> io::Result<Ran> + 'a;
+/// The right to the folder is lent to whatever may outlive this process.
+pub type Setup<'a> = dyn FnMut(&str, &Path, &mut Held) -> io::Result<Ran> + 'a;
 
 /// A worktree that is ready, and the right to work in it.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl House {
         }
         let folder = self.folder_of(&plan.key);
         self.make_folder(&folder)?;
-        let held = hold(&folder)?;
+        let mut held = hold(&folder)?;
         if let Some(record) = Record::read(&folder)? {
             let mut worktree = Worktree { house: self.clone(), folder: folder.clone(), record };
             match worktree.state() {
@@ -152,14 +153,14 @@ impl House {
         }
         // Nobody has worked in what is only half made.
         clear(&tree)?;
-        let (worktree, included) = self.make(plan, &folder, setup, done)?;
+        let (worktree, included) = self.make(plan, (&folder, &mut held), setup, done)?;
         Ok(Prepared { worktree, held, made: true, included })
     }
 
     fn make(
         &self,
         plan: &Plan<'_>,
-        folder: &Path,
+        (folder, held): (&Path, &mut Held),
         setup: &mut Setup<'_>,
         done: &mut dyn FnMut(Step),
     ) -> Result<(Worktree, Included), Error> {
@@ -205,7 +206,7 @@ impl House {
             Source::Bundles => Included::default(),
         };
         done(Step::Included);
-        set_up(plan, &mut worktree, setup)?;
+        set_up(plan, &mut worktree, held, setup)?;
         done(Step::SetUp);
         worktree.record.phase = State::Ready;
         worktree.record.write(folder)?;
@@ -319,10 +320,15 @@ fn ignored(own: &Repository, folder: &Path, tree: &Path) -> Result<(), Error> {
 }
 
 /// Runs the commands of the project, one after the other, and writes down what became of them.
-fn set_up(plan: &Plan<'_>, worktree: &mut Worktree, setup: &mut Setup<'_>) -> Result<(), Error> {
+fn set_up(
+    plan: &Plan<'_>,
+    worktree: &mut Worktree,
+    held: &mut Held,
+    setup: &mut Setup<'_>,
+) -> Result<(), Error> {
     let tree = worktree.path();
     for command in plan.setup {
-        let mut ran = setup(command, &tree).map_err(Error::file(&tree))?;
+        let mut ran = setup(command, &tree, held).map_err(Error::file(&tree))?;
         ran.tail = last(&ran.tail);
         worktree.record.setup.push(ran.clone());
         worktree.record.write(&worktree.folder)?;

@@ -3,6 +3,7 @@
 //! Before it moves, a ref of ours says where to. The branch is the truth: whoever comes back after a crash sees there
 //! whether it has moved, and brings the owner's checkout up to date if that had not been done.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -150,6 +151,32 @@ impl Repository {
         Ok(call.ends()?.code == Some(0))
     }
 
+    /// Pushes a branch to a remote of the repository, as its owner: with the keys and the agent of these variables, and
+    /// without hooks or helpers.
+    ///
+    /// # Errors
+    /// If it is refused there, or out of reach.
+    pub fn push(
+        &self,
+        remote: &str,
+        branch: &str,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        if remote.is_empty() || remote.starts_with('-') {
+            return Err(Error::NoCommit(remote.to_owned()));
+        }
+        let mut call = self.call("push").env("GIT_ALLOW_PROTOCOL", "file:ssh:https:http");
+        // Nobody is there who could be asked for a password.
+        call = call.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+        for name in ["HOME", "SSH_AUTH_SOCK"] {
+            if let Some(value) = variables.get(name) {
+                call = call.env(name, value);
+            }
+        }
+        call.args(["--porcelain", remote, &format!("{branch}:{branch}")]).long().run()?;
+        Ok(())
+    }
+
     /// Where a branch is; nothing if it is not there.
     ///
     /// # Errors
@@ -206,7 +233,7 @@ impl Checkout {
             return Err(dirty("something is staged there that is not committed"));
         }
         let call = depot.call("update-index").tree(&self.place).index(&index).long();
-        if call.args(["-q", "--refresh"]).ends()?.code != Some(0) {
+        if call.arg("--refresh").ends()?.code != Some(0) {
             return Err(dirty("files are changed there and not committed"));
         }
         // What is not known to git and would be overwritten is found by a trial.

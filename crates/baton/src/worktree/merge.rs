@@ -159,7 +159,12 @@ impl Depot {
     /// # Errors
     /// If it is not here.
     pub fn work_of(&self, snapshot: &Oid, says: &str) -> Result<Work, Error> {
-        let kept = Kept::read(self, snapshot)?;
+        let kept = match Kept::read(self, snapshot) {
+            Ok(kept) => kept,
+            // Somebody committed it in so many words.
+            Err(Error::NoSnapshot(_)) => return self.plain(snapshot),
+            Err(error) => return Err(error),
+        };
         let (head, base) = (kept.head().clone(), kept.began_from().clone());
         let files = self.files_of(snapshot)?;
         let before = self.commit(&head)?;
@@ -168,6 +173,12 @@ impl Depot {
         }
         let at = Timestamp(i64::try_from(before.at).unwrap_or(0).saturating_mul(1_000));
         Ok(Work { head: self.seal(&files, &[&head], says, at)?, base })
+    }
+
+    /// A commit that is no snapshot, over its first parent.
+    fn plain(&self, head: &Oid) -> Result<Work, Error> {
+        let base = self.commit(head)?.parents.into_iter().next();
+        Ok(Work { head: head.clone(), base: base.unwrap_or_else(|| head.clone()) })
     }
 
     /// Attributes of a tree can name a driver; ours say that git merges by itself.

@@ -7,10 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use baton_domain::ids::AttemptId;
 use rustix::fs::FileType;
 
 use super::beneath::Root;
-use super::house::hold;
+use super::house::{UNPROVED, hold};
 use super::record::clear;
 use super::{Error, Held};
 
@@ -113,6 +114,16 @@ impl Plain {
         let mut why = String::new();
         file.take(WHY_BYTES_MAX).read_to_string(&mut why).map_err(Error::file(&path))?;
         Ok(Some(why))
+    }
+
+    /// The attempt that was in it last, if it is closed because the death of that one is not proved.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn unproved(&self) -> Result<Option<AttemptId>, Error> {
+        let closed = self.closed()?;
+        let (why, attempt) = closed.as_deref().and_then(|text| text.split_once('\n')).unzip();
+        Ok(attempt.filter(|_| why == Some(UNPROVED)).and_then(|attempt| attempt.parse().ok()))
     }
 
     /// Nobody works here again: somebody may still write in it whose death is not proved.

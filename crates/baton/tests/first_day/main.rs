@@ -86,6 +86,14 @@ fn a_repository_is_set_up_and_left_as_it_was_reviewed() {
 }
 
 #[test]
+fn a_first_task_of_the_agent_that_is_built_in_goes_as_it_was_reviewed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/first_day/built_in.txt");
+    let script = std::fs::read_to_string(&path).expect("the transcript is there");
+    let told = Shell::with_agents().play(&script);
+    expect_file![path].assert_eq(&told);
+}
+
+#[test]
 fn a_first_day_reads_the_same_on_postgres() {
     let cluster = Cluster::start(Disk::Careful);
     for name in

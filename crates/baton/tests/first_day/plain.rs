@@ -85,6 +85,11 @@ fn word(word: &str) -> String {
     if is_moment && word.as_bytes()[10] == b'T' {
         return MOMENT.to_owned();
     }
+    let bytes = word.as_bytes();
+    let is_clock = bytes.len() == 8 && bytes[2] == b':' && bytes[5] == b':';
+    if is_clock && word.bytes().filter(u8::is_ascii_digit).count() == 6 {
+        return MOMENT[11..19].to_owned();
+    }
     match word.split_once("http://127.0.0.1:") {
         // A port of chance has four digits or more.
         Some((before, port)) if port.len() > 3 => {

@@ -16,12 +16,16 @@ const PLACE_DIGITS: usize = 8;
 /// Somebody's home, environment and server.
 pub struct Shell {
     home: TempDir,
+    /// The folder that it is in, below the home.
+    folder: std::path::PathBuf,
     environment: BTreeMap<String, String>,
     server: Option<Child>,
     /// Databases by their real addresses, and by those that are shown.
     databases: Vec<(String, String)>,
     /// Secrets and ids as they are, and as they are shown.
     veils: Vec<(String, String)>,
+    /// Whether agents may work in the background.
+    has_agents: bool,
 }
 
 impl Drop for Shell {
@@ -31,13 +35,32 @@ impl Drop for Shell {
             let _gone = server.kill();
             let _gone = server.wait();
         }
+        if self.has_agents {
+            drop(self.command(&["down", "--now"]).output());
+        }
     }
 }
 
 impl Shell {
     pub fn new() -> Self {
         let home = tempfile::Builder::new().prefix("day").tempdir().expect("there is room");
-        Self { home, environment: BTreeMap::new(), server: None, databases: vec![], veils: vec![] }
+        Self {
+            home,
+            folder: std::path::PathBuf::new(),
+            environment: BTreeMap::new(),
+            server: None,
+            databases: vec![],
+            veils: vec![],
+            has_agents: false,
+        }
+    }
+
+    /// The same where agents can work: not in `/tmp`, of which they have their own, and with git.
+    pub fn with_agents() -> Self {
+        let place = env!("CARGO_TARGET_TMPDIR");
+        let home = tempfile::Builder::new().prefix("day").tempdir_in(place).expect("there is room");
+        let path = ("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+        Self { home, environment: BTreeMap::from([path]), has_agents: true, ..Self::new() }
     }
 
     /// The same with data in the first of these databases; each has a name that it is shown by.
@@ -76,6 +99,15 @@ impl Shell {
                 self.environment.insert(name.to_owned(), value.to_owned());
                 String::new()
             }
+            ["mkdir", name] => {
+                std::fs::create_dir(self.home.path().join(name)).expect("there is room");
+                String::new()
+            }
+            ["cd", name] => {
+                self.folder = name.into();
+                String::new()
+            }
+            ["git", ..] => self.versions(&words[1..]),
             ["unset", name] => {
                 self.environment.remove(name);
                 String::new()
@@ -88,9 +120,20 @@ impl Shell {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         let home = self.home.path();
-        command.args(words).env_clear().env("HOME", home).current_dir(home);
+        command.args(words).env_clear().env("HOME", home).current_dir(home.join(&self.folder));
         command.envs(&self.environment).stdin(Stdio::null());
         command
+    }
+
+    fn versions(&self, words: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(words);
+        command
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .current_dir(self.home.path().join(&self.folder));
+        let output = command.output().expect("git is there");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     fn asks(&mut self, words: &[&str]) -> String {

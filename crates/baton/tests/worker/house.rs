@@ -79,9 +79,17 @@ impl House {
 
     /// The same with a project that is a repository.
     pub fn with_repository(steps: &str) -> Self {
+        Self::with_settings(steps, None, "{}")
+    }
+
+    /// The same with a `baton.toml` in its first commit, and a task that is tried so.
+    pub fn with_settings(steps: &str, settings: Option<&str>, policy: &str) -> Self {
         let mut house = Self::empty(steps);
         let root = house.path("shop");
         fs::create_dir(&root).expect("there is room");
+        if let Some(settings) = settings {
+            fs::write(root.join("baton.toml"), settings).expect("there is room");
+        }
         fs::write(root.join("README"), "hello\n").expect("there is room");
         let git = |words: &[&str]| {
             let mut command = Command::new("git");
@@ -94,7 +102,8 @@ impl House {
         git(&["commit", "-qm", "First"]);
         house.serve();
         house.types(&["project", "add", "shop", "--root", &root.display().to_string()]);
-        house.types(&["add", "Greet", "--project", "shop", "--stage", "coding"]);
+        let task = ["add", "Greet", "--project", "shop", "--stage", "coding", "--policy", policy];
+        house.types(&task);
         house
     }
 

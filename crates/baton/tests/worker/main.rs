@@ -2,10 +2,12 @@
 
 mod answers;
 mod background;
+mod explained;
 mod fenced;
 mod handoff;
 mod house;
 mod killed;
+mod landing;
 mod limits;
 mod looked_at;
 mod machines;
@@ -13,5 +15,6 @@ mod points;
 #[path = "../support/processes.rs"]
 mod processes;
 mod proxy;
+mod setup;
 mod ward;
 mod whole;

@@ -34,6 +34,11 @@ fn nobody_works_in_a_quarantined_plain_folder_again() {
             Some("its death is not proved")
         );
     }
+    let last = Plain::at(place.path(), GENERATIONS_MAX);
+    assert_eq!(last.unproved().expect("it is readable"), None, "nobody knows who was in it");
+    last.quarantine("its death is not proved\nA-3.2").expect("there is room");
+    let attempt = last.unproved().expect("it is readable");
+    assert_eq!(attempt, Some("A-3.2".parse().expect("an attempt")));
     let refused = Plain::prepare(place.path(), GENERATIONS_MAX);
     assert!(matches!(refused, Err(Error::NoWorktree(_))), "{refused:?}");
 }

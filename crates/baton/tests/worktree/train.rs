@@ -238,6 +238,23 @@ fn a_held_car_steps_out_and_the_others_go_on() {
 }
 
 #[test]
+fn a_branch_that_has_moved_is_pushed_where_its_owner_says() {
+    let yard = Yard::new(World::new(), 2);
+    sh(yard.root(), "git init -q --bare ../far.git && git remote add far ../far.git");
+    sh(yard.root(), "printf '#!/bin/sh\\ntouch ../hooked\\n' > .git/hooks/pre-push");
+    sh(yard.root(), "chmod +x .git/hooks/pre-push");
+    yard.run(&mut yard.signals());
+    let far = yard.root().parent().expect("it is in a folder").join("far.git");
+    let path = far.display().to_string();
+    sh(yard.root(), &format!("git remote set-url far {path}"));
+    yard.project.push("far", TARGET, &BTreeMap::new()).expect("it is there");
+    assert_eq!(sh(&far, "git rev-parse main"), sh(yard.root(), "git rev-parse main"));
+    assert!(!far.with_file_name("hooked").exists(), "nothing of the repository was run");
+    let refused = yard.project.push("--upload-pack=touch", TARGET, &BTreeMap::new());
+    assert!(refused.is_err(), "a remote is a name");
+}
+
+#[test]
 fn what_changes_nothing_is_no_car() {
     let mut yard = Yard::new(World::new(), 2);
     // The first one brings nothing beyond what it began from, the second one what is there already.

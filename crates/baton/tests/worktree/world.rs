@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use baton::worktree::{
-    Git, House, Key, Oid, Plan, Prepared, Ran, Repository, Source, Taken, Worktree,
+    Git, Held, House, Key, Oid, Plan, Prepared, Ran, Repository, Source, Taken, Worktree,
 };
 use baton_domain::ids::{DeploymentId, ProjectId, TaskId, TenantId};
 
@@ -90,12 +90,12 @@ pub fn plan<'a>(project: &'a ProjectId, source: Source<'a>, base: Oid) -> Plan<'
 }
 
 /// A project that has nothing to set up.
-pub fn no_setup(command: &str, _: &Path) -> std::io::Result<Ran> {
+pub fn no_setup(command: &str, _: &Path, _: &mut Held) -> std::io::Result<Ran> {
     panic!("nobody asked for `{command}`");
 }
 
 /// Runs a command as a plain shell does.
-pub fn shell_setup(command: &str, folder: &Path) -> std::io::Result<Ran> {
+pub fn shell_setup(command: &str, folder: &Path, _: &mut Held) -> std::io::Result<Ran> {
     let ended = shell(folder, command).output()?;
     let tail = String::from_utf8_lossy(&ended.stdout).into_owned();
     Ok(Ran { command: command.to_owned(), code: ended.status.code(), tail })

@@ -43,7 +43,7 @@ pub(super) fn decide(
     let mut decision = match says {
         Agent::Begin => Decision::default(),
         Agent::Progress(report) => progress(grip, report)?,
-        Agent::Checkpoint(note) => checkpoint(grip, note)?,
+        Agent::Checkpoint(note) => checkpoint(grip, note, false)?,
         Agent::Ask(question) => Decision::of(vec![Event::Asked { question: question.clone() }]),
         Agent::Receive(mark) => receive(grip, *mark),
         Agent::Withdraw => match grip.held.phase {
@@ -111,7 +111,11 @@ fn progress(grip: &Grip<'_>, report: &Report) -> Result<Decision, Refusal> {
     Ok(Decision::of(vec![Event::Progressed { report: report.clone() }]))
 }
 
-pub(super) fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refusal> {
+pub(super) fn checkpoint(
+    grip: &Grip<'_>,
+    note: &Note,
+    snapshot: bool,
+) -> Result<Decision, Refusal> {
     if note.evidence.len() > EVIDENCE_MAX {
         return Err(Refusal::too_many("evidence", EVIDENCE_MAX));
     }
@@ -123,7 +127,7 @@ pub(super) fn checkpoint(grip: &Grip<'_>, note: &Note) -> Result<Decision, Refus
         return Err(Refusal::Invalid { field: "checkpoints".into(), rule });
     }
     let (number, note) = (grip.flow.checkpoints + 1, Box::new(note.clone()));
-    Ok(Decision::of(vec![Event::Checkpointed { number, note, of: None }]))
+    Ok(Decision::of(vec![Event::Checkpointed { number, note, of: None, snapshot }]))
 }
 
 /// What the supervisor of an attempt kept that is over; none if that is too long ago, or too much.
@@ -131,7 +135,7 @@ pub(super) fn late(flow: &Flow, attempt: u32, note: &Note) -> Option<Decision> {
     let recent = attempt.saturating_add(LATE_ATTEMPTS_MAX) > flow.attempts;
     let small = note.evidence.len() <= EVIDENCE_MAX && note.git.len() <= EVIDENCE_MAX;
     let (number, of) = (flow.checkpoints + 1, Some(attempt));
-    let event = Event::Checkpointed { number, note: Box::new(note.clone()), of };
+    let event = Event::Checkpointed { number, note: Box::new(note.clone()), of, snapshot: true };
     (recent && small && number <= CHECKPOINTS_MAX).then(|| Decision::of(vec![event]))
 }
 

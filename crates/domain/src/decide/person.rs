@@ -16,7 +16,7 @@ use super::birth::check_start;
 use super::edit::edit;
 use super::ending::{self, Sentence, conclude};
 use super::wake::wake;
-use super::{attempt_id, graph, present};
+use super::{graph, present};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -71,27 +71,17 @@ fn shift(
 ) -> Decided {
     check_start(start_at, now)?;
     let target = to.cloned().map_or(Stage::Backlog, Stage::Working);
-    if let Some(stage) = to {
-        if scene.project.stage(stage).is_none() {
-            return Err(Refusal::NoStage { stage: stage.clone() });
-        }
-        if flow.draft {
-            return Err(Refusal::Draft);
-        }
+    if let Some(stage) = to.filter(|stage| scene.project.stage(stage).is_none()) {
+        return Err(Refusal::NoStage { stage: stage.clone() });
     }
     if target == flow.stage {
         return nothing();
     }
-    let mut events = vec![];
-    match flow.run.as_ref().map(|run| &run.state) {
-        Some(RunState::Held(held)) => {
-            return Err(Refusal::Held { attempt: attempt_id(flow, held) });
-        }
-        Some(RunState::Idle(_)) => {
-            events.push(ending::called_off(None));
-        }
-        None => {}
+    if let Some(fixed) = flow.fixed() {
+        return Err(fixed);
     }
+    let called_off = flow.run.as_ref().map(|_| ending::called_off(None));
+    let mut events: Vec<_> = called_off.into_iter().collect();
     let run = to.and_then(|stage| ending::open(scene.project, flow, stage));
     let due_at = start_at.filter(|due_at| *due_at > now);
     let run = run.map(|run| Opened { due_at, ..run });

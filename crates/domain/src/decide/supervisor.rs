@@ -43,7 +43,7 @@ pub(super) fn decide(
         }
         Supervisor::Snapshot(note) => {
             grip.held.may_say_more(now)?;
-            agent::checkpoint(&grip, note)
+            agent::checkpoint(&grip, note, true)
         }
         Supervisor::Spend { total_micros } => {
             grip.held.may_say_more(now)?;

@@ -146,7 +146,8 @@ fn of_attempt(outlook: &Outlook<'_>, held: &Held, found: &mut Found, now: Timest
         Phase::Leased | Phase::Working if held.is_silent(now) => {
             found.cure(Hindrance::Silent, Some(held.active_at), Remedy::Release);
         }
-        Phase::Leased | Phase::Working | Phase::Verifying { .. } => {}
+        Phase::Verifying { .. } => found.add(Hindrance::Verifying, None),
+        Phase::Leased | Phase::Working => {}
     }
     let attempt = AttemptId { task: outlook.flow.id, number: held.attempt };
     let (holder, purpose) = (held.holder.clone(), held.purpose);
@@ -182,9 +183,7 @@ fn of_run(outlook: &Outlook<'_>, run: &Run, found: &mut Found, now: Timestamp) {
 fn of_block(outlook: &Outlook<'_>, block: &Block, found: &mut Found, now: Timestamp) {
     let next = match &block.why {
         Why::NeedsInput => Remedy::Answer,
-        Why::Capability { needs } => {
-            Remedy::StartWorker { capabilities: BTreeSet::from([needs.clone()]) }
-        }
+        Why::Capability { needs } => Remedy::PickUp { needs: needs.clone() },
         Why::Dependency { on } => Remedy::Show { task: *on },
         Why::Transient { .. } | Why::Limit { cap: Cap::Budget } => Remedy::Unblock,
         Why::Limit { cap } => Remedy::RaiseCap { cap: *cap },

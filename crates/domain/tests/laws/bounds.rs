@@ -10,7 +10,7 @@ use baton_domain::ids::{
     Account, Capability, Commit, ConcurrencyKey, NAME_BYTES_MAX, PrincipalId, ProjectId,
     SHORT_NAME_BYTES_MAX, StageName, TASK_NUMBER_MAX, TaskId,
 };
-use baton_domain::lane::{Claimant, Lane, Sort};
+use baton_domain::lane::{Claimant, Lane, Offer, Sort};
 use baton_domain::limits::{
     BUDGET_MICROS_MAX, CALLS_MAX, CAPABILITIES_MAX, CHECKPOINTS_MAX, DEPENDENCIES_MAX, DEPTH_MAX,
     FLOW_BYTES_MAX, LATE_ATTEMPTS_MAX, LINEAGE_MAX, SPAN_MAX, STAGES_MAX, TRAIL_MAX, UNPROVEN_MAX,
@@ -173,7 +173,8 @@ fn takes() -> Vec<Take> {
         budget_micros: BUDGET_MICROS_MAX,
     };
     let account = Account::new(&name(5)).expect("a name at the bound");
-    let claimant = Claimant { principal: holder(), account: Some(account), ..solo() };
+    let agents = vec![Offer { role: capability(6), capabilities: BTreeSet::new() }];
+    let claimant = Claimant { principal: holder(), account: Some(account), agents, ..solo() };
     let own = Take { pool: PoolName::Budget(task(0)), amount: BUDGET_MICROS_MAX };
     lane.takes(&claimant).into_iter().chain([own]).collect()
 }

@@ -137,13 +137,12 @@ fn an_epic_waits_for_its_children_or_for_a_person() {
 #[test]
 fn a_parked_run_says_what_would_unpark_it() {
     let needs = capability("gpu");
-    let capabilities = BTreeSet::from([needs.clone()]);
     let mut world = world();
     let on = world.made(story());
     let until = world.now + Millis::hours(1);
     for (why, next) in [
         (Why::NeedsInput, Remedy::Answer),
-        (Why::Capability { needs }, Remedy::StartWorker { capabilities }),
+        (Why::Capability { needs: needs.clone() }, Remedy::PickUp { needs }),
         (Why::Transient { until }, Remedy::Unblock),
         (Why::Dependency { on }, Remedy::Show { task: on }),
     ] {

@@ -11,7 +11,9 @@ use baton_domain::policy::Policy;
 use baton_domain::run::{Certainty, Death, Mode, Outcome, Phase};
 use baton_domain::time::{Millis, Timestamp};
 
-use crate::cast::{complete, fail, note, progress, release, started, stopped, worker, world};
+use crate::cast::{
+    complete, fail, note, progress, release, snapshot, started, stopped, worker, world,
+};
 use crate::history::in_every_history;
 use crate::world::World;
 
@@ -191,4 +193,22 @@ fn no_watched_attempt_ends_by_time_alone_before_its_fence_has_fallen() {
             }
         }
     });
+}
+
+#[test]
+fn what_a_worker_keeps_of_the_work_is_no_word_of_the_agent() {
+    let mut world = world();
+    let id = world.made(started());
+    world.claim(id, worker()).expect("it is queued");
+    let before = (world.held(id).active_at, world.held(id).effects, world.held(id).armed.clone());
+    world.now = world.now + Millis::seconds(5);
+    let kept = world.supervisor(id, snapshot()).expect("it is held");
+    let is_snapshot = |event: &Event| matches!(event, Event::Checkpointed { snapshot: true, .. });
+    assert!(kept.events.iter().all(is_snapshot));
+    let held = world.held(id);
+    assert_eq!((held.active_at, held.effects, held.armed.clone()), before);
+    assert_eq!(world.run(id).checkpoints, 1, "it is kept all the same");
+    let said = world.agent(id, note()).expect("it is held");
+    assert!(!said.events.iter().any(is_snapshot));
+    assert_eq!((world.held(id).active_at, world.held(id).effects), (world.now, true));
 }

@@ -7,7 +7,7 @@ use baton_domain::command::{NewTask, Person};
 use baton_domain::ids::TaskId;
 use baton_domain::lane::Lane;
 use baton_domain::pool::PoolName;
-use baton_domain::project::{Project, RecordCommand, RecordEvent};
+use baton_domain::project::{Landing, Project, RecordCommand, RecordEvent};
 use baton_domain::task::{Ending, Stage};
 use baton_domain::time::Millis;
 use baton_store::read::{About, Happened};

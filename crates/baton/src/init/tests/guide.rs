@@ -24,7 +24,9 @@ fn what_the_guide_says_by_hand_is_what_init_writes() {
     let blocks = blocks();
     for agent in AGENTS {
         let mut tools = 0;
-        for piece in pieces("shop", &[agent]).iter().filter(|piece| piece.path != "baton.toml") {
+        for piece in
+            pieces("shop", &[agent], false).iter().filter(|piece| piece.path != "baton.toml")
+        {
             match &piece.form {
                 Form::Hash(text) => {
                     assert!(blocks.contains(&text.trim_end()), "{agent:?}: {text}");

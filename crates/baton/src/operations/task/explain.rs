@@ -1,23 +1,29 @@
 //! Why a task is not moving.
 
+use baton_domain::event::Event;
 use baton_domain::explain::{Explained, Hindrance, Outlook, explain};
 use baton_domain::ids::{Nonce, TaskId};
 use baton_domain::pool::Pools;
 use baton_domain::project::Project;
 use baton_domain::scene::Lease;
+use baton_domain::task::Hold;
 use baton_domain::text::{Message, Reason};
 use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::Badge;
-use baton_store::read::LeaseRow;
+use baton_store::read::{Happened, LeaseRow};
 use baton_store::{TaskRow, Told};
 
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Operation};
+use crate::operations::heard::Heard;
 use crate::operations::run::words;
 use crate::operations::{pool, project};
 use crate::problem::Problem;
-use crate::shape::record;
+use crate::shape::{When, record};
 use crate::views::{CauseCode, CauseView, RunView};
+
+/// Entries of a task that are looked through for when something was raised.
+const LOOKED_BACK: u64 = 100;
 
 record! {
     /// Which task.
@@ -41,7 +47,7 @@ impl Operation for Explain {
     const ABOUT: Declaration = Declaration::look(
         ("task", "explain"),
         "/v1/tasks/{task}/explain",
-        &["code", "sentence", "words", "since", "until", "command"],
+        &["code", "sentence", "words", "by", "since", "until", "command"],
         "Tell why a task is not moving, and what would help",
     );
 
@@ -71,15 +77,27 @@ impl Operation for Explain {
         let now = call.engine().now();
         let causes = explain(&outlook, now);
         let view = |cause| CauseView::of(self.task, cause);
+        // What the server itself cannot do stands before everything, except for what is in hand or over.
+        let begins = row.flow.ending().is_none()
+            && row.flow.run.as_ref().is_none_or(|run| run.held().is_none());
+        let of_server = match begins {
+            true => CauseView::of_server(&call.engine().health().await),
+            false => vec![],
+        };
         let value = Explanation {
             id: self.task,
             badge: row.flow.badge(now),
-            causes: causes
-                .iter()
-                .map(|cause| CauseView { words: paused(cause, &pools), ..view(cause) })
+            causes: of_server
+                .into_iter()
+                .chain(
+                    causes
+                        .iter()
+                        .map(|cause| CauseView { words: paused(cause, &pools), ..view(cause) }),
+                )
                 .collect(),
         };
         let value = with_words(call, &row, value).await?;
+        let value = with_history(call, &row, value).await?;
         Ok(Answered::read(value, call.cursor(as_of)))
     }
 }
@@ -111,6 +129,68 @@ async fn with_words(
     let reason = run.block.and_then(|block| block.reason);
     cause.words = question.or_else(|| reason.as_ref().map(as_words));
     Ok(told)
+}
+
+/// Adds since when a hold or a dependency is there, who raised it, and who parked the run. What was raised
+/// longer ago than is looked back has no time.
+async fn with_history(
+    call: &Call,
+    row: &TaskRow,
+    mut told: Explanation,
+) -> Result<Explanation, Problem> {
+    let raised = row.flow.run.as_ref().and_then(words::parked).map(|block| block.raised);
+    if let Some(raised) = raised
+        && let Some(cause) = told.causes.iter_mut().find(|one| one.code == CauseCode::Blocked)
+    {
+        let said = Heard::at(call, row.flow.id, vec![raised]).await?;
+        cause.by = said.last(|entry, _| Some(entry.actor.principal.clone()));
+    }
+    let is_open = |cause: &&mut CauseView| cause.since.is_none() && is_raised(cause.code);
+    if !told.causes.iter_mut().any(|mut cause| is_open(&&mut cause)) {
+        return Ok(told);
+    }
+    let from = row.flow.version.saturating_sub(LOOKED_BACK - 1).max(1);
+    let count_max = usize::try_from(LOOKED_BACK).unwrap_or(usize::MAX);
+    let tenant = &call.caller().tenant;
+    let entries = call.engine().entries_of(tenant, row.flow.id, from, count_max).await?.rows;
+    for cause in told.causes.iter_mut().filter(is_open) {
+        let found = entries.iter().rev().find_map(|entry| {
+            let Happened::ToTask(events) = &entry.happened else { return None };
+            let raises = |event: &&Event| raises(cause.code, event);
+            events.iter().rev().find(raises).map(|event| (entry, event))
+        });
+        if let Some((entry, event)) = found {
+            cause.since = Some(When(entry.at));
+            cause.by = Some(entry.actor.principal.clone());
+            if let Event::HoldSet { reason: Some(reason), .. } = event {
+                cause.words = Some(as_words(reason));
+            }
+        }
+    }
+    Ok(told)
+}
+
+fn is_raised(code: CauseCode) -> bool {
+    [
+        CauseCode::Frozen,
+        CauseCode::ReviewHold,
+        CauseCode::DependencyOpen,
+        CauseCode::DependencyFailed,
+    ]
+    .contains(&code)
+}
+
+/// Whether this is what raised it.
+fn raises(code: CauseCode, event: &Event) -> bool {
+    let is_hold =
+        |own: Hold| matches!(event, Event::HoldSet { hold, on: true, .. } if *hold == own);
+    let is_dependency =
+        matches!(event, Event::DependencyAdded { met: false, .. } | Event::Created { .. });
+    let is_failure = matches!(event, Event::DependencySettled { met: false, .. });
+    (code == CauseCode::Frozen && is_hold(Hold::Frozen))
+        || (code == CauseCode::ReviewHold && is_hold(Hold::Review))
+        || (code == CauseCode::DependencyOpen && is_dependency)
+        || (code == CauseCode::DependencyFailed && is_failure)
 }
 
 /// The lease as an explanation needs it: who and until when. Its nonce stays in the store.

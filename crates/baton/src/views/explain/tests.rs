@@ -8,10 +8,11 @@ use baton_domain::pool::PoolName;
 use baton_domain::run::{Cap, Delay, Purpose, Why};
 use baton_domain::task::{Ending, Hold};
 use baton_domain::text::{Code, Reason};
-use baton_domain::time::Timestamp;
+use baton_domain::time::{Millis, Timestamp};
 use expect_test::expect;
 
 use super::{CauseCode, CauseView};
+use crate::health::{Health, Reason as Trouble};
 use crate::shape::choices::Word as _;
 use crate::shape::{Shape, Shaped as _};
 
@@ -64,6 +65,7 @@ fn held() -> Vec<Hindrance> {
     });
     let alone = [
         Hindrance::WaitingForInput { until: Some(LATER) },
+        Hindrance::Verifying,
         Hindrance::Silent,
         Hindrance::Stopping,
         Hindrance::StopUnverified { attempts: BTreeSet::new() },
@@ -118,6 +120,15 @@ fn waiting() -> Vec<Hindrance> {
     ]
 }
 
+/// A server that can begin nothing, for several reasons at once.
+fn ill() -> Health {
+    let (age, behind) = (Millis(9_000), Millis(4_000));
+    let seen = [Trouble::SealLate { age }, Trouble::DiskFull];
+    let reasons =
+        seen.into_iter().chain([Trouble::ClockBehind { behind }, Trouble::SweepLate { age }]);
+    Health { reasons: reasons.collect(), ..Health::default() }
+}
+
 fn view(hindrance: Hindrance, next: Option<Remedy>) -> CauseView {
     CauseView::of(TaskId(1), &Explained { hindrance, since: None, next })
 }
@@ -125,7 +136,8 @@ fn view(hindrance: Hindrance, next: Option<Remedy>) -> CauseView {
 #[test]
 fn every_cause_has_its_sentence_and_says_until_when() {
     let all = [over(), parked(), held(), waiting()].concat();
-    let views: Vec<_> = all.into_iter().map(|hindrance| view(hindrance, None)).collect();
+    let views = all.into_iter().map(|hindrance| view(hindrance, None));
+    let views: Vec<_> = views.chain(CauseView::of_server(&ill())).collect();
     let Shape::Choice(words) = CauseCode::shape() else { panic!("codes are words") };
     let told: BTreeSet<_> = views.iter().map(|view| view.code.word()).collect();
     assert_eq!(told, words.iter().copied().collect(), "a cause that nobody reads here");
@@ -205,7 +217,9 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         Remedy::Release,
         Remedy::Take,
         Remedy::ClearAssignee,
+        Remedy::PickUp { needs: name("gpu") },
         Remedy::StartWorker { capabilities: BTreeSet::from([name("gpu")]) },
+        Remedy::StartWorker { capabilities: BTreeSet::new() },
         Remedy::StartVerifier,
         Remedy::RaiseLimit { pool: PoolName::Budget(ON) },
     ];

@@ -23,6 +23,21 @@ fn a_worker_is_called_the_same_each_time() {
 }
 
 #[test]
+fn a_copy_of_a_data_folder_is_another_machine() {
+    let (one, copy) = (tempfile::tempdir().expect("room"), tempfile::tempdir().expect("room"));
+    let name = machine(one.path(), &SeededChance::new(1)).expect("it is kept");
+    fs::copy(one.path().join("machine"), copy.path().join("machine")).expect("there is room");
+    let other = machine(copy.path(), &SeededChance::new(2)).expect("it is kept");
+    assert_ne!(other, name, "what the one has begun is not for the other to give back");
+    assert_eq!(machine(copy.path(), &SeededChance::new(3)).expect("it is kept"), other);
+    let moved = copy.path().join("moved");
+    fs::rename(one.path(), &moved).expect("there is room");
+    assert_eq!(machine(&moved, &SeededChance::new(4)).expect("it is kept"), name);
+    fs::write(moved.join("machine"), name.as_str()).expect("there is room");
+    assert_eq!(machine(&moved, &SeededChance::new(5)).expect("one of before is kept"), name);
+}
+
+#[test]
 fn settled_attempts_go_and_unreported_ones_stay() {
     let folder = tempfile::tempdir().expect("there is room");
     let make = |name: &str, files: &[&str]| {

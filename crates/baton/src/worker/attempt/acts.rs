@@ -123,7 +123,7 @@ impl Driver {
             self.find_ground().await;
         }
         let Some(mut ground) = self.ground.take() else { return };
-        match ground.close(UNPROVED) {
+        match ground.close(UNPROVED, attempt) {
             Ok(()) => self.ground = Some(ground),
             Err(error) => {
                 tracing::error!(%attempt, %error, "its folder was not closed");

@@ -132,6 +132,7 @@ impl Driver {
 fn broken(error: &Error) -> Broken {
     match error {
         Error::NoAgent(_) | Error::File { .. } => lost("not_prepared", &error.to_string()),
+        Error::Setup { .. } | Error::Settings { .. } => lost("setup_failed", &error.to_string()),
         Error::Worktree { .. } => lost("no_worktree", &error.to_string()),
         Error::Elsewhere(_) => {
             let until = Some(wall() + ELSEWHERE);

@@ -135,7 +135,7 @@ impl Course {
                 self.turn.turned(at);
             }
             Standing::Waiting if asks => self.wait_for_a_person(at),
-            Standing::Waiting | Standing::Verifying => {
+            Standing::Waiting | Standing::Verifying | Standing::Held => {
                 self.clocks.only(None, at);
                 if before != standing {
                     self.keep(Why::Phase, at);

@@ -44,7 +44,9 @@ impl Told {
             }
             Up::Limit(told) if told.hard => self.limited.1 = true,
             Up::Limit(_) => self.limited.0 = true,
-            Up::Exited(_) | Up::Lost(_) | Up::Released(_) | Up::Probed(_) => self.ended = true,
+            Up::Exited(_) | Up::Lost(_) | Up::Released(_) | Up::Probed(_) | Up::Merged(_) => {
+                self.ended = true
+            }
             Up::Stopped(told) if told.survivor => self.survivor = true,
             Up::Stopped(_) => self.dead = true,
             Up::Hello(_)

@@ -7,9 +7,9 @@ use baton_domain::text::Text;
 use tokio::runtime::Handle;
 
 use crate::protocol::{Dispatch, Work};
-use crate::worktree::{Error, Key, Oid};
+use crate::worktree::{Error, House, Key, Oid, Repository, Work as Landable};
 
-use super::super::prepare::{self, Premises};
+use super::super::prepare::{self, Premises, Whose};
 use super::Stuff;
 
 impl Premises {
@@ -30,6 +30,29 @@ impl Premises {
             Some(last) => Ok(Some(last.commit)),
             None => self.bring(stuff, key, work).map(Some),
         }
+    }
+
+    /// What of a task lands: the commit that passed its checks, or what was kept of it last; none if nothing was.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn work_to_land(
+        &self,
+        whose: &Whose,
+        dispatch: &Dispatch,
+        house: &House,
+        repository: &Repository,
+    ) -> Result<Option<Landable>, prepare::Error> {
+        let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
+        let key = Key { tenant, task, generation: 1 };
+        let repository = Some(repository);
+        let newest = self.newest(&Stuff { house, repository, whose, dispatch }, &key)?;
+        let Some(depot) = house.depot(&key.tenant, &dispatch.project) else { return Ok(None) };
+        let head = dispatch.head.as_ref().and_then(|head| head.as_str().parse().ok());
+        let Some(head) = head.or(newest) else { return Ok(None) };
+        let subject = dispatch.landing.as_ref().map(|ticket| ticket.subject.to_string());
+        let says = subject.unwrap_or_else(|| format!("chore: work on {task}"));
+        Ok(Some(depot.work_of(&head, &says)?))
     }
 
     /// Has the work here that the server names.

@@ -41,8 +41,16 @@ async fn a_snapshot_that_comes_late_and_twice_is_kept_once() {
     worker.told(stopped(run.attempt, 3)).await;
     let kept = |seq: u64, head: &str| -> Up {
         let git = [("head".parse().expect("a name"), said(head))].into();
-        Checkpoint { attempt: run.attempt, seq, summary: None, git, session: None, work: None }
-            .into()
+        Checkpoint {
+            attempt: run.attempt,
+            seq,
+            summary: None,
+            git,
+            session: None,
+            work: None,
+            log: None,
+        }
+        .into()
     };
     worker.told(kept(4, "4f0c9a1")).await;
     worker.told(kept(5, "77aa001")).await;

@@ -131,6 +131,7 @@ async fn a_frame_of_attempt_1_while_attempt_2_is_active_changes_nothing() {
         git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
         session: None,
         work: None,
+        log: None,
     };
     old.told(kept.into()).await;
     old.told(stopped(first.attempt, 8)).await;
@@ -349,6 +350,7 @@ async fn the_next_attempt_is_handed_the_conversation_and_the_cap_that_was_reache
         git: [("head".parse().expect("a name"), said("4f0c9a1"))].into(),
         session: Some(conversation.clone()),
         work: None,
+        log: None,
     };
     worker.told(kept.into()).await;
     let back = Released { attempt: run.attempt, seq: 4, reason: said("later"), until: None };
