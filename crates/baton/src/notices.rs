@@ -333,9 +333,9 @@ impl Messenger for Notices {
     fn objects(&self, channel: &Channel) -> Option<(&'static str, String)> {
         let Way::Webhook { url } = &channel.way else { return None };
         match Place::read(url.as_str()) {
-            Err(rule) => Some(("url", rule)),
+            Err(rule) => Some(("webhook", rule)),
             Ok(place) if !place.tls && self.allowed.is_empty() => {
-                Some(("url", "must begin with https://".to_owned()))
+                Some(("webhook", "must begin with https://".to_owned()))
             }
             Ok(_) => None,
         }

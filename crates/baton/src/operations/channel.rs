@@ -24,7 +24,7 @@ record! {
         /// What people call it.
         channel: ChannelName,
         /// Where a webhook goes; without it, the desktop of the server's machine.
-        url: Option<Text<2048>>,
+        webhook: Option<Text<2048>>,
         /// What is told; otherwise everything that needs a person.
         need: Option<BTreeSet<Need>>,
         /// Tell, too, what is done.
@@ -32,7 +32,7 @@ record! {
         /// Wait so long before telling: what is settled by then is not told. Otherwise nothing.
         delay: Option<Span>,
         /// When nobody is told, by the clocks of which place: `22:00-07:00 Europe/Berlin`.
-        quiet: Option<Text<96>>,
+        quiet_hours: Option<Text<96>>,
     }
 
     /// Which channels.
@@ -88,10 +88,10 @@ impl Operation for Add {
     async fn perform(self, call: &Call) -> Result<Answered<ChannelView>, Problem> {
         let (engine, caller) = (call.engine(), call.caller());
         let messenger = engine.messenger().ok_or_else(nobody)?;
-        let quiet = self.quiet.map(|text| quiet(text.as_str())).transpose()?;
+        let quiet = self.quiet_hours.map(|text| quiet(text.as_str())).transpose()?;
         let channel = Channel {
             name: self.channel,
-            way: self.url.map_or(Way::Desktop, |url| Way::Webhook { url }),
+            way: self.webhook.map_or(Way::Desktop, |url| Way::Webhook { url }),
             needs: self.need.unwrap_or_default(),
             done: self.done.unwrap_or(false),
             delay: self.delay.map_or(Millis(0), |delay| delay.0),
@@ -217,12 +217,12 @@ fn quiet(text: &str) -> Result<Quiet, Problem> {
     let read = || {
         let (hours, place) = text.split_once(' ')?;
         let (from, to) = hours.split_once('-')?;
-        Some((minute(from)?, minute(to)?, Text::new("quiet", place.trim()).ok()?))
+        Some((minute(from)?, minute(to)?, Text::new("quiet_hours", place.trim()).ok()?))
     };
-    let (from, to, place) = read().ok_or_else(|| invalid("quiet", rule))?;
+    let (from, to, place) = read().ok_or_else(|| invalid("quiet_hours", rule))?;
     if zone(place.as_str()).is_none() {
         let rule = format!("names a place whose clocks nobody knows here: `{place}`");
-        return Err(invalid("quiet", &rule));
+        return Err(invalid("quiet_hours", &rule));
     }
     Ok(Quiet { from, to, zone: place })
 }

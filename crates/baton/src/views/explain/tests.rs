@@ -260,6 +260,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton pool list
+        baton pool list
     "#]]
     .assert_eq(&lines.collect::<String>());
 }
