@@ -2,6 +2,7 @@
 
 mod agent;
 mod birth;
+mod certainty;
 mod claim;
 mod edit;
 mod ending;

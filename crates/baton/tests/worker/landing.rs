@@ -96,7 +96,7 @@ fn five_tasks_that_depend_on_each_other_are_coded_checked_and_landed_by_themselv
     for stage in ["coding", "qa", "merge"] {
         assert!(runs.contains(stage), "{runs}");
     }
-    let receipts = shop.types(&["receipt", "list", "--task", "T-1"]);
+    let receipts = shop.types(&["receipt", "list", "T-1"]);
     let count = receipts["items"].as_array().map(Vec::len);
     assert!(count.is_some_and(|count| count >= 2), "of coding and of qa: {receipts}");
 }

@@ -11,14 +11,15 @@ use crate::pool::{PoolMove, PoolName, Take};
 use crate::project::{PassedBy, Project};
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
-    Block, Cap, Certainty, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase,
-    Purpose, RunResult, Why,
+    Block, Cap, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase, Purpose,
+    RunResult, Why,
 };
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
 use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
+use super::certainty::certainty;
 use super::wake::wake;
 use super::{Grip, landing};
 
@@ -484,36 +485,4 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
 /// A code that the rules themselves give.
 pub(super) fn code(word: &'static str) -> Code {
     Code::new("code", word).expect("the rules' own codes are short words")
-}
-
-/// What is known of the effects of an attempt that ended so.
-fn certainty(held: &Held, outcome: &Outcome, death: Option<Death>) -> Certainty {
-    let begun = held.phase != Phase::Leased;
-    match outcome {
-        Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
-        Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
-        // Whoever would have started it says that nothing was.
-        Outcome::Released { .. }
-        | Outcome::Cancelled
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::EndedWithoutResult
-            if death == Some(Death::NotStarted) && !held.effects =>
-        {
-            Certainty::NotStarted
-        }
-        Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
-        Outcome::TimedOut { .. } | Outcome::Failed { .. }
-            if !held.effects && held.mode == Mode::Supervised =>
-        {
-            Certainty::NotStarted
-        }
-        Outcome::Released { .. }
-        | Outcome::Cancelled
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::EndedWithoutResult => Certainty::Unknown,
-    }
 }
