@@ -2,6 +2,7 @@
 //! applying the same events again rebuilds the same row.
 
 mod brief;
+mod claiming;
 mod counts;
 mod ending;
 
@@ -9,11 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Clear, NewTask, Patch};
 use crate::contract::{Contract, ContractMark, SubmissionMark};
-use crate::deadline::{Armed, Deadline, Sight};
+use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Opened, Requeue};
 use crate::ids::{Digest, TaskId};
-use crate::limits::LATE_ATTEMPTS_MAX;
-use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
     Answer, Cap, Counts, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome, Phase, Progress,
@@ -147,6 +146,8 @@ impl Flow {
                 let count = self.setbacks.entry(from.clone()).or_default();
                 *count = count.saturating_add(1);
                 self.doubted = *doubted;
+                // What passed before is not what comes next.
+                self.head = None;
                 self.stage = Stage::Working(run.stage.clone());
                 self.open(run, at);
             }
@@ -413,43 +414,6 @@ impl Flow {
         run.ready_at = at;
         run.starved = false;
         run.state = RunState::Idle(next);
-    }
-
-    fn claim(&mut self, event: &Event, at: Timestamp) {
-        let Event::Claimed { attempt, holder, mode, purpose, takes } = event else { return };
-        self.attempts = *attempt;
-        self.settled.retain(|old, _| old.saturating_add(LATE_ATTEMPTS_MAX) > *attempt);
-        let Some(run) = &mut self.run else { return };
-        let (picked, submission, phase) = match &run.state {
-            RunState::Idle(Idle::Blocked(block)) => (Some(block.clone()), None, Phase::Leased),
-            RunState::Idle(Idle::Submitted(submission)) => {
-                (None, Some(*submission), Phase::Verifying { exited: true })
-            }
-            RunState::Idle(Idle::Queued | Idle::Delayed { .. }) | RunState::Held(_) => {
-                // Whoever checks begins at once: there is no agent to wait for.
-                let checks = *purpose == Purpose::Verify;
-                let phase = if checks { Phase::Verifying { exited: true } } else { Phase::Leased };
-                (None, None, phase)
-            }
-        };
-        run.state = RunState::Held(Held {
-            attempt: *attempt,
-            holder: holder.clone(),
-            mode: *mode,
-            purpose: *purpose,
-            phase,
-            claimed_at: at,
-            active_at: at,
-            picked,
-            submission,
-            takes: takes.clone(),
-            armed: Armed::at_claim(&self.policy, *mode, *purpose, at),
-            effects: false,
-            moved: false,
-            rounds: 0,
-            spent_micros: 0,
-            pace: Pace::default(),
-        });
     }
 
     /// A person said something to whoever goes on with the run.

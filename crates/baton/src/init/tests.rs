@@ -6,7 +6,8 @@ use tempfile::TempDir;
 
 use super::pieces::Form;
 use super::{
-    AGENTS, Agent, Plan, RECORD, Step, Why, examined, pieces, plan, plan_back, project_of, root,
+    AGENTS, Agent, Plan, RECORD, Step, Why, examined, is_repository, pieces, plan, plan_back,
+    project_of, root,
 };
 
 mod guide;
@@ -43,7 +44,8 @@ pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn planned(folder: &TempDir, agents: &[Agent]) -> Plan {
-    plan(folder.path(), &pieces("shop", agents, false)).expect("it can be planned")
+    plan(folder.path(), &pieces("shop", agents, is_repository(folder.path())))
+        .expect("it can be planned")
 }
 
 fn set_up(folder: &TempDir, agents: &[Agent]) {

@@ -219,7 +219,7 @@ fn ending() -> Vec<Up> {
             attempt,
             seq: 13,
             how: Arrived::Unfit,
-            commit: None,
+            commit: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
             onto: Some(said("refs/heads/main")),
             unfit: Some(Unfit::Conflict),
             reason: Some(said("both change src/lib.rs")),

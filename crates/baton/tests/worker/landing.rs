@@ -71,7 +71,7 @@ fn five_tasks_that_depend_on_each_other_are_coded_checked_and_landed_by_themselv
     let begun = Instant::now();
     let gates = "merge = \"auto\"\n\n[contract.gates.tests]\ncommand = \"ls work.*\"\n";
     let mut shop = Shop::new(STEPS, gates);
-    shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
+    shop.types(&["add", "Number 1", "--stage", "coding", "-P", "shop"]);
     for number in 2..=5 {
         let (title, on) = (format!("Number {number}"), format!("T-{}", number - 1));
         shop.types(&["add", &title, "--depends-on", &on, "-P", "shop"]);
@@ -96,7 +96,7 @@ fn five_tasks_that_depend_on_each_other_are_coded_checked_and_landed_by_themselv
     for stage in ["coding", "qa", "merge"] {
         assert!(runs.contains(stage), "{runs}");
     }
-    let receipts = shop.types(&["receipt", "list", "--task", "T-1"]);
+    let receipts = shop.types(&["receipt", "list", "T-1"]);
     let count = receipts["items"].as_array().map(Vec::len);
     assert!(count.is_some_and(|count| count >= 2), "of coding and of qa: {receipts}");
 }
@@ -109,7 +109,7 @@ fn work_that_fails_in_qa_goes_back_with_its_evidence() {
     let gates =
         "merge = \"auto\"\n\n[stages.merge.contract.gates.fixed]\ncommand = \"test -e fixed\"\n";
     let mut shop = Shop::new(steps, gates);
-    shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
+    shop.types(&["add", "Number 1", "--stage", "coding", "-P", "shop"]);
     shop.house.work_on(&[]);
     shop.waits(&["T-1"]);
     assert!(git(&shop.root, &["ls-files"]).contains("fixed"), "the second try has it");
@@ -120,7 +120,7 @@ fn work_that_fails_in_qa_goes_back_with_its_evidence() {
 #[test]
 fn a_person_agrees_before_it_lands_unless_the_file_says_otherwise() {
     let mut shop = Shop::new(STEPS, "stages = [\"coding\", \"merge\"]\n");
-    shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
+    shop.types(&["add", "Number 1", "--stage", "coding", "-P", "shop"]);
     let before = git(&shop.root, &["rev-parse", "main"]);
     shop.house.work_on(&[]);
     assert_eq!(shop.house.waits(), 11, "it waits for a person: {}", shop.house.logs());
@@ -134,7 +134,7 @@ fn a_person_agrees_before_it_lands_unless_the_file_says_otherwise() {
 fn changes_of_the_owner_are_waited_for_and_explained() {
     let mut shop = Shop::new(STEPS, "stages = [\"coding\", \"merge\"]\nmerge = \"auto\"\n");
     fs::write(shop.root.join("baton.toml"), "# mine\n").expect("it is ours");
-    shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
+    shop.types(&["add", "Number 1", "--stage", "coding", "-P", "shop"]);
     shop.house.work_on(&[]);
     let mut told = String::new();
     super::house::until("it waits", || {

@@ -63,7 +63,7 @@ fn what_cannot_be_kept_to_is_refused_by_its_name() {
         ("[pipeline]\nmerge = \"maybe\"", "pipeline.merge"),
         ("[pipeline]\n[stages.lint]", "stages.lint"),
         ("[pipeline]\n[stages.qa]\nworked_by = \"robots\"", "stages.qa.worked_by"),
-        ("[pipeline]\n[stages.qa]\npassed_by = \"agent\"", "pipeline.stages"),
+        ("[pipeline]\nmerge = \"auto\"\n[stages.qa]\npassed_by = \"agent\"", "pipeline.stages"),
         ("[pipeline]\nstages = []", "pipeline.stages"),
         ("[pipeline]\nstages = [\"done\"]", "pipeline.stages"),
     ] {

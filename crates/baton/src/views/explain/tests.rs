@@ -115,6 +115,7 @@ fn waiting() -> Vec<Hindrance> {
         Hindrance::PersonStage { stage: name("review") },
         Hindrance::NoWorker,
         Hindrance::NoVerifier,
+        Hindrance::HomeAbsent { home: name("build-box") },
         Hindrance::ReviewOpen,
         Hindrance::NoTree,
         Hindrance::Starving,
@@ -165,12 +166,14 @@ fn every_cause_has_its_sentence_and_says_until_when() {
         delayed: It starts at a time that somebody chose. (until 2023-11-14T22:14:20.000Z)
         delayed: It pauses after a failure. (until 2023-11-14T22:14:20.000Z)
         delayed: It waits for a limit to reset. (until 2023-11-14T22:14:20.000Z)
+        delayed: Nobody may move the target branch now: its checkout has changes of its own. (until 2023-11-14T22:14:20.000Z)
         recurring: The same block came back too often: only a person may unpark it.
         held: ada works on it as A-1.2. (until 2023-11-14T22:14:20.000Z)
         held: ada verifies it as A-1.2. (until 2023-11-14T22:14:20.000Z)
         held: ada merges it as A-1.2. (until 2023-11-14T22:14:20.000Z)
         held: ada tries whether its block is gone as A-1.2. (until 2023-11-14T22:14:20.000Z)
         waiting_for_input: Its agent asked something and waits. (until 2023-11-14T22:14:20.000Z)
+        verifying: What was submitted is being checked.
         silent: Its holder does nothing but renew its lease.
         stopping: Its attempt is being stopped.
         stop_unverified: A process of its attempt was seen that would not die.
@@ -196,8 +199,14 @@ fn every_cause_has_its_sentence_and_says_until_when() {
         person_stage: People work the stage review.
         no_worker: Nobody waits for such work now.
         no_verifier: Nobody verifies what was submitted.
+        home_absent: build-box is the home of its project and alone merges; it is not there.
+        review_open: Its commands passed, and nobody has reviewed it.
+        no_tree: What was submitted names no tree, so that no worker can check it.
         starving: It has queued for longer than it should.
         queued: Nothing stands in its way: it waits for its turn.
+        disk_full: The disk of the server is full: nothing new is begun.
+        clock_behind: The clock of the database was set back by 4 s.
+        sweep_late: Time does not pass at the server: nothing that is due happens.
     "#]]
     .assert_eq(&lines.collect::<String>());
 }
@@ -247,8 +256,12 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton run force-release T-1 --reason "…"
         baton run claim --task T-1
         baton task edit T-1 --clear assignee
+        baton run claim --task T-1 --capabilities gpu --blocked
         baton run claim --capabilities gpu
-        nothing yet
+        baton up --detach
+        baton work
+        baton review T-1 approve "…"
+        baton run waive T-1 --reason "…"
         baton pool set "budget T-7" --money …
         baton task edit T-1 --policy '{"continuations_max": …}'
         baton task edit T-1 --policy '{"losses_max": …}'
@@ -260,6 +273,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton pool list
+        baton scheduler resume --account max
         baton pool list
         baton pool list
         baton pool list
