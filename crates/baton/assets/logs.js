@@ -57,11 +57,16 @@ async function followLog(log) {
 
 if (find("#log")) {
   const log = find("#log");
-  let before = 0;
-  log.addEventListener("scroll", () => {
-    if (log.scrollTop < before - 4) find("#follow").checked = false;
-    before = log.scrollTop;
-  }, { passive: true });
+  // A log scrolls by itself when its blocks are measured; only what a hand does means that somebody reads.
+  const reads = {
+    wheel: (event) => event.deltaY < 0,
+    keydown: (event) => ["PageUp", "ArrowUp", "Home"].includes(event.key),
+    touchmove: () => true,
+    pointerdown: () => true,
+  };
+  for (const [kind, is] of Object.entries(reads)) {
+    log.addEventListener(kind, (event) => { if (is(event)) find("#follow").checked = false; }, { passive: true });
+  }
   log.scrollTop = log.scrollHeight;
   followLog(log);
 }
