@@ -46,7 +46,7 @@ fn machine() -> Machine {
         author: ("An agent", "agent@example.org"),
         setup: &[],
     };
-    let made = house.prepare(&plan, &mut |_, _| Err(std::io::ErrorKind::NotFound.into()));
+    let made = house.prepare(&plan, &mut |_, _, _| Err(std::io::ErrorKind::NotFound.into()));
     let mut made = made.expect("it can be made");
     fs::write(made.worktree.path().join("a.txt"), "two\n").expect("a file");
     made.worktree.snapshot(1).expect("it can be kept");

@@ -115,6 +115,7 @@ fn waiting() -> Vec<Hindrance> {
         Hindrance::PersonStage { stage: name("review") },
         Hindrance::NoWorker,
         Hindrance::NoVerifier,
+        Hindrance::HomeAbsent { home: name("far") },
         Hindrance::Starving,
         Hindrance::Queued,
     ]
@@ -243,7 +244,9 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton run force-release T-1 --reason "…"
         baton run claim --task T-1
         baton task edit T-1 --clear assignee
+        baton run claim --task T-1 --capabilities gpu --blocked
         baton run claim --capabilities gpu
+        baton up --detach
         nothing yet
         baton pool set "budget T-7" --money …
         baton task edit T-1 --policy '{"continuations_max": …}'
@@ -256,6 +259,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton pool list
+        baton scheduler resume --account max
         baton pool list
         baton pool list
         baton pool list
