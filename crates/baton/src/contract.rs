@@ -131,7 +131,9 @@ pub fn digest(bytes: &[u8]) -> Digest {
 pub fn setup(bytes: &[u8]) -> Result<Vec<String>, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::NotText)?;
     let commands = Written::parse(text)?.worktree.setup;
-    let good = |command: &String| Line::new("setup", command.as_str()).is_ok();
+    let good = |command: &String| {
+        !command.contains(['\n', '\0']) && Line::new("setup", command.as_str()).is_ok()
+    };
     if commands.len() > SETUP_MAX || !commands.iter().all(good) {
         let rule = format!("must be at most {SETUP_MAX} commands, each one line");
         return Err(Error::Invalid { field: "worktree.setup".to_owned(), rule });

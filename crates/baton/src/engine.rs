@@ -3,7 +3,7 @@
 //! program is passed in.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use baton_domain::ids::Nonce;
 use baton_store::blobs::Blobs;
@@ -66,7 +66,7 @@ pub struct Engine {
     metrics: Metrics,
     ages: Ages,
     blobs: OnceLock<Arc<dyn Blobs>>,
-    messenger: OnceLock<Arc<dyn Messenger>>,
+    messenger: OnceLock<Weak<dyn Messenger>>,
     logs: Logs,
     roster: Roster,
     diffs: OnceLock<Diffs>,
@@ -116,15 +116,16 @@ impl Engine {
         nonce(self.chance.as_ref())
     }
 
-    /// From now on channels are carried on by this one. Only a server has it.
-    pub fn keep_messenger(&self, messenger: Arc<dyn Messenger>) {
-        drop(self.messenger.set(messenger));
+    /// From now on channels are carried on by this one, for as long as a server runs it: it asks the engine
+    /// itself, so the engine must not keep it.
+    pub fn keep_messenger(&self, messenger: &Arc<dyn Messenger>) {
+        drop(self.messenger.set(Arc::downgrade(messenger)));
     }
 
     /// Who tells people.
     #[must_use]
     pub fn messenger(&self) -> Option<Arc<dyn Messenger>> {
-        self.messenger.get().cloned()
+        self.messenger.get()?.upgrade()
     }
 
     /// From now on what runs changed is worked out by these.

@@ -3,6 +3,7 @@
 //! that nothing is missed, and only a crash in between tells something twice, under the same id.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use baton_domain::time::{Millis, Timestamp};
 use baton_domain::view::Need;
 use baton_store::read::{About as Subject, PAGE_MAX};
 use baton_store::{Actor, Aim, ChannelRow, Cursor, Filter, Order};
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
@@ -91,10 +93,9 @@ impl Notices {
     /// Goes on until it is dropped.
     pub async fn run(self: Arc<Self>) {
         loop {
-            let own = Arc::clone(&self);
-            // A task of its own, so that a panic in it ends this look and not all of them.
-            if let Err(error) = tokio::spawn(async move { own.look().await }).await {
-                tracing::error!(%error, "telling people broke");
+            // A panic ends this look and not all of them.
+            if AssertUnwindSafe(self.look()).catch_unwind().await.is_err() {
+                tracing::error!("telling people broke");
             }
             sleep(EVERY).await;
         }
@@ -332,9 +333,9 @@ impl Messenger for Notices {
     fn objects(&self, channel: &Channel) -> Option<(&'static str, String)> {
         let Way::Webhook { url } = &channel.way else { return None };
         match Place::read(url.as_str()) {
-            Err(rule) => Some(("url", rule)),
+            Err(rule) => Some(("webhook", rule)),
             Ok(place) if !place.tls && self.allowed.is_empty() => {
-                Some(("url", "must begin with https://".to_owned()))
+                Some(("webhook", "must begin with https://".to_owned()))
             }
             Ok(_) => None,
         }

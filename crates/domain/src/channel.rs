@@ -169,7 +169,7 @@ impl Channel {
             return refuse("delay", "must be at most 1 day");
         }
         if self.quiet.as_ref().is_some_and(|quiet| quiet.from == quiet.to) {
-            return refuse("quiet", "must begin and end at different times");
+            return refuse("quiet_hours", "must begin and end at different times");
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::client::{Address, Failure};
 use crate::operations;
 use crate::shape::When;
 
-use super::{Output, Session, render, upkeep};
+use super::{Output, Session, render, status, upkeep};
 
 mod elsewhere;
 mod facts;
@@ -91,6 +91,12 @@ async fn ask(session: &Session<'_>, told: &mut Told) -> Server {
     told.now = body["at"].as_str().and_then(|at| at.parse::<When>().ok()).map(|at| at.0);
     told.broken_channels = broken_channels(session).await;
     told.stop_unverified = body["stop_unverified"].as_u64().unwrap_or(0);
+    if let Some(entry) = operations::find("stats", "show")
+        && let Ok(stats) = session.ask(entry, Map::new()).await
+    {
+        let words = status::exhausted(&stats["exhausted"]);
+        told.exhausted = Some(words.trim_end().to_owned()).filter(|words| !words.is_empty());
+    }
     if body["green"] == true {
         return Server::Green;
     }

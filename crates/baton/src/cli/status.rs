@@ -85,7 +85,7 @@ pub(super) fn summary(tasks: &Value, stats: &Value) -> String {
 }
 
 /// That queued work waits for accounts alone, if it does.
-fn exhausted(told: &Value) -> String {
+pub(super) fn exhausted(told: &Value) -> String {
     let Some(accounts) = told["accounts"].as_array() else { return String::new() };
     let names: Vec<_> = accounts.iter().filter_map(Value::as_str).map(line).collect();
     let until = match told["until"].as_str() {

@@ -202,3 +202,15 @@ fn nothing_asked_for_is_sound() {
         assert!(asked.merged(None, &Contract::default()).expect("it is").contract.lines.is_empty());
     }
 }
+
+#[test]
+fn the_commands_that_set_a_worktree_up_are_read_and_bounded() {
+    let file = |line: &str| super::setup(format!("[worktree]\nsetup = {line}\n").as_bytes());
+    assert_eq!(file(r#"["npm ci", "make"]"#).expect("they are good"), ["npm ci", "make"]);
+    assert_eq!(super::setup(b"").expect("nothing is asked for"), Vec::<String>::new());
+    let many = format!("[{}]", "'true',".repeat(33));
+    for wrong in [r#"[""]"#, r#"["a\nb"]"#, r#""npm ci""#, &many] {
+        let error = file(wrong).expect_err("it breaks a rule");
+        assert!(error.to_string().contains("setup"), "{error}");
+    }
+}

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
-use crate::shape::{Span, Violation, record};
+use crate::shape::{PageSize, Span, Violation, record};
 use crate::telling::{Progress, zone};
 use crate::views::ChannelView;
 
@@ -22,9 +22,9 @@ record! {
     /// A channel to be.
     pub struct Add {
         /// What people call it.
-        name: ChannelName,
+        channel: ChannelName,
         /// Where a webhook goes; without it, the desktop of the server's machine.
-        url: Option<Text<2048>>,
+        webhook: Option<Text<2048>>,
         /// What is told; otherwise everything that needs a person.
         need: Option<BTreeSet<Need>>,
         /// Tell, too, what is done.
@@ -32,17 +32,23 @@ record! {
         /// Wait so long before telling: what is settled by then is not told. Otherwise nothing.
         delay: Option<Span>,
         /// When nobody is told, by the clocks of which place: `22:00-07:00 Europe/Berlin`.
-        quiet: Option<Text<96>>,
+        quiet_hours: Option<Text<96>>,
     }
 
-    /// All channels.
+    /// Which channels.
     pub struct List {
+        /// After this one.
+        after: Option<ChannelName>,
+        /// At most so many.
+        limit: Option<PageSize>,
     }
 
     /// Channels.
     pub struct Channels {
         /// In the order of their names.
         items: Vec<ChannelView>,
+        /// Name it as `after` to go on; absent at the end.
+        next: Option<ChannelName>,
     }
 
     /// A channel to be tried out.
@@ -69,8 +75,8 @@ impl Operation for Add {
         noun: "channel",
         verb: "add",
         summary: "Tell people by a webhook or on the desktop what needs them; the secret of a webhook is shown this once",
-        method: Method::Post,
-        path: "/v1/channels",
+        method: Method::Put,
+        path: "/v1/channels/{channel}",
         permit: Permit::Scope(Level::Admin),
         audience: Audience::Person,
         hints: Hints { open_world: true, ..Hints::ADDS },
@@ -82,10 +88,10 @@ impl Operation for Add {
     async fn perform(self, call: &Call) -> Result<Answered<ChannelView>, Problem> {
         let (engine, caller) = (call.engine(), call.caller());
         let messenger = engine.messenger().ok_or_else(nobody)?;
-        let quiet = self.quiet.map(|text| quiet(text.as_str())).transpose()?;
+        let quiet = self.quiet_hours.map(|text| quiet(text.as_str())).transpose()?;
         let channel = Channel {
-            name: self.name,
-            way: self.url.map_or(Way::Desktop, |url| Way::Webhook { url }),
+            name: self.channel,
+            way: self.webhook.map_or(Way::Desktop, |url| Way::Webhook { url }),
             needs: self.need.unwrap_or_default(),
             done: self.done.unwrap_or(false),
             delay: self.delay.map_or(Millis(0), |delay| delay.0),
@@ -120,8 +126,14 @@ impl Operation for List {
     async fn perform(self, call: &Call) -> Result<Answered<Channels>, Problem> {
         let as_of = call.as_of().await?;
         let rows = call.engine().channels(Some(&call.caller().tenant)).await?;
-        let items = rows.iter().map(|row| ChannelView::of(&row.kept)).collect();
-        Ok(Answered::read(Channels { items }, as_of))
+        let count_max = PageSize::or_usual(self.limit);
+        let views = rows.iter().map(|row| ChannelView::of(&row.kept));
+        let later = views.filter(|view| self.after.as_ref().is_none_or(|after| view.name > *after));
+        let mut items: Vec<_> = later.take(count_max + 1).collect();
+        let more = items.len() > count_max;
+        items.truncate(count_max);
+        let next = items.last().filter(|_| more).map(|last| last.name.clone());
+        Ok(Answered::read(Channels { items, next }, as_of))
     }
 }
 
@@ -205,12 +217,12 @@ fn quiet(text: &str) -> Result<Quiet, Problem> {
     let read = || {
         let (hours, place) = text.split_once(' ')?;
         let (from, to) = hours.split_once('-')?;
-        Some((minute(from)?, minute(to)?, Text::new("quiet", place.trim()).ok()?))
+        Some((minute(from)?, minute(to)?, Text::new("quiet_hours", place.trim()).ok()?))
     };
-    let (from, to, place) = read().ok_or_else(|| invalid("quiet", rule))?;
+    let (from, to, place) = read().ok_or_else(|| invalid("quiet_hours", rule))?;
     if zone(place.as_str()).is_none() {
         let rule = format!("names a place whose clocks nobody knows here: `{place}`");
-        return Err(invalid("quiet", &rule));
+        return Err(invalid("quiet_hours", &rule));
     }
     Ok(Quiet { from, to, zone: place })
 }

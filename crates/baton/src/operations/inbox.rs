@@ -11,7 +11,9 @@ use crate::engine::Engine;
 use crate::operation::{Answered, Declaration, Operation};
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
-use crate::views::{ChannelView, InboxItem, Lookup};
+use crate::views::{ChannelView, ExhaustedView, InboxItem, Lookup};
+
+use super::stats;
 
 record! {
     /// Which part of the inbox.
@@ -30,6 +32,8 @@ record! {
     pub struct Inbox {
         /// In the order of their tasks; a task may need several things.
         items: Vec<InboxItem>,
+        /// Accounts that are all at their limits while work is queued: told with the first page of everything.
+        exhausted: Option<ExhaustedView>,
         /// Where to go on: give it as `after`. Absent at the end; a page may be short and have it.
         next: Option<TaskId>,
         /// Channels by which nobody is told at present.
@@ -48,6 +52,12 @@ impl Operation for List {
     type Answer = Inbox;
 
     async fn perform(self, call: &Call) -> Result<Answered<Inbox>, Problem> {
+        let tenant = &call.caller().tenant;
+        let mut exhausted = None;
+        if self.after.is_none() && self.need.is_none() {
+            let stats = call.engine().stats(tenant, self.project.clone()).await?.what;
+            exhausted = stats::out_of_accounts(call, &stats).await?.map(ExhaustedView::of);
+        }
         let filter = Filter {
             project: self.project,
             inbox: true,
@@ -56,11 +66,11 @@ impl Operation for List {
             count_max: PageSize::or_usual(self.limit),
             ..Filter::default()
         };
-        let (engine, tenant) = (call.engine(), &call.caller().tenant);
+        let engine = call.engine();
         let channels = super::channel::broken(engine, tenant).await?;
         let (items, next, as_of) = look(engine, tenant, filter).await?;
         let channels = (!channels.is_empty()).then_some(channels);
-        Ok(Answered::read(Inbox { items, next, channels }, call.cursor(as_of)))
+        Ok(Answered::read(Inbox { items, exhausted, next, channels }, call.cursor(as_of)))
     }
 }
 

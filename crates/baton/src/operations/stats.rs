@@ -1,6 +1,6 @@
 //! Figures: how many tasks there are, and how Baton is.
 
-use baton_domain::explain::exhausted;
+use baton_domain::explain::{Exhausted, exhausted};
 use baton_domain::ids::ProjectId;
 use baton_domain::view::Need;
 use baton_store::read::RunWord;
@@ -43,14 +43,22 @@ impl Operation for Stats {
         let tenant = &call.caller().tenant;
         let told = call.engine().stats(tenant, self.project).await?;
         let waiting = call.engine().waiters().len_of(tenant);
-        let mut found = None;
-        if told.what.runs.contains_key(&RunWord::Queued) {
-            let staff = call.engine().waiters().staff(tenant);
-            found = exhausted(&staff, &pool::all(call).await?.what, call.engine().now());
-        }
+        let found = out_of_accounts(call, &told.what).await?;
         let view = StatsView::of(&told.what, waiting, found);
         Ok(Answered::read(view, call.cursor(told.as_of)))
     }
+}
+
+/// Whether work is queued and everybody who asks for it would use an account that is shut.
+pub(super) async fn out_of_accounts(
+    call: &Call,
+    stats: &baton_store::read::Stats,
+) -> Result<Option<Exhausted>, Problem> {
+    if !stats.runs.contains_key(&RunWord::Queued) {
+        return Ok(None);
+    }
+    let staff = call.engine().waiters().staff(&call.caller().tenant);
+    Ok(exhausted(&staff, &pool::all(call).await?.what, call.engine().now()))
 }
 
 impl Operation for Health {

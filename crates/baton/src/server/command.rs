@@ -232,7 +232,7 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
         wish.webhook_allow.clone(),
         wish.programs.clone(),
     );
-    engine.keep_messenger(Arc::clone(&notices) as Arc<dyn Messenger>);
+    engine.keep_messenger(&(Arc::clone(&notices) as Arc<dyn Messenger>));
     let telling = tokio::spawn(notices.run());
     let accepting = [
         match &tls {

@@ -141,12 +141,18 @@ impl StatsView {
             inbox: stats.inbox,
             ended: stats.ended,
             claims_waiting: claims_waiting as u64,
-            exhausted: exhausted.map(|found| ExhaustedView {
-                accounts: found.accounts.into_iter().collect(),
-                until: found.until.map(When),
-            }),
+            exhausted: exhausted.map(ExhaustedView::of),
             more: stats.more,
         }
+    }
+}
+
+impl ExhaustedView {
+    /// The same as callers see it.
+    #[must_use]
+    pub fn of(found: Exhausted) -> Self {
+        let until = found.until.map(When);
+        Self { accounts: found.accounts.into_iter().collect(), until }
     }
 }
 

@@ -17,6 +17,7 @@ const FILES: &[(&str, &str, &[(&str, &str)])] = &[
             ("Written", ""),
             ("Project", "project."),
             ("Pipeline", "pipeline."),
+            ("Worktree", "worktree."),
             ("Stage", "stages.NAME."),
             ("Lines", "contract."),
             ("Artifact", "contract.artifacts.NAME."),
@@ -44,6 +45,7 @@ const KEYS: &[(&str, &str)] = &[
     ("pipeline.home", "Which machine moves the branches: the server's, or a named worker."),
     ("pipeline.promote", "Whether tasks with dependencies start by themselves once all are done."),
     ("pipeline.archive_after", "How long after its end a task is put away, like `30d`."),
+    ("worktree.setup", "Commands that are run in every new worktree before an agent starts."),
     ("stages.NAME.contract", "Lines that count in this stage alone, under the keys of `contract`."),
     ("stages.NAME.worked_by", "`agent`, `baton` or `person`."),
     ("stages.NAME.passed_by", "`server`: it goes on by itself; `person`: somebody lifts a hold."),
@@ -95,6 +97,7 @@ const KEYS: &[(&str, &str)] = &[
 /// Keys that only hold others.
 const HOLDERS: &[&str] = &[
     "project",
+    "worktree",
     "contract",
     "stages",
     "pipeline",

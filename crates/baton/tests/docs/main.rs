@@ -29,14 +29,19 @@ const NOT_YET: &[&str] = &[
     "supervision.md",
     "worktrees.md",
 ];
-/// What `serve` and `up` would listen at may be taken here; any other port will do.
+/// What stands in a terminal of its own is put into the background here; and where a server would listen
+/// may be taken, so it takes any other port.
 const PRELUDE: &str = r#"set -eu -o pipefail
-trap 'command baton down --now >/dev/null 2>&1 || true' EXIT
+trap 'kill $server 2>/dev/null || true' EXIT
+server=
 baton() {
-    case ${1:-} in
-        serve | up) command baton "$@" --listen 127.0.0.1:0 ;;
-        *) command baton "$@" ;;
-    esac
+    if [[ ${1:-} != serve ]]; then
+        command baton "$@"
+        return
+    fi
+    command baton "$@" --listen 127.0.0.1:0 >"$HOME/said" &
+    server=$!
+    until grep -q . "$HOME/said"; do sleep 0.1; done
 }
 "#;
 
@@ -126,6 +131,7 @@ fn play(begins_in: Option<&Path>, blocks: &[&Block]) -> Result<(), String> {
         .env_clear()
         .env("PATH", format!("{}:{path}", program.display()))
         .env("HOME", home.path())
+        .envs(toolchains())
         .env("GIT_AUTHOR_NAME", "Ann")
         .env("GIT_AUTHOR_EMAIL", "ann@example.com")
         .env("GIT_COMMITTER_NAME", "Ann")
@@ -139,6 +145,15 @@ fn play(begins_in: Option<&Path>, blocks: &[&Block]) -> Result<(), String> {
     }
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Err(format!("{}\n{}{}", ended.status, said(&ended.stdout), said(&ended.stderr)))
+}
+
+/// Where toolchains are that are otherwise looked for at home.
+fn toolchains() -> Vec<(&'static str, String)> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let at = |name: &'static str, folder: &str| {
+        (name, std::env::var(name).unwrap_or_else(|_| format!("{home}/{folder}")))
+    };
+    vec![at("RUSTUP_HOME", ".rustup"), at("CARGO_HOME", ".cargo")]
 }
 
 #[test]

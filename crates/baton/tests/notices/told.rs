@@ -14,7 +14,7 @@ fn told_by(receiver: &Receiver, more: &[&str]) -> (Home, String) {
     let mut home = Home::new();
     home.serve(&ALLOWED);
     home.does(&["project", "add", "shop"]);
-    let mut words = vec!["channel", "add", "hook", "--url", &receiver.url];
+    let mut words = vec!["channel", "add", "hook", "--webhook", &receiver.url];
     words.extend(more);
     let added = home.does(&words);
     let secret = added["secret"].as_str().expect("it is shown this once").to_owned();
@@ -28,7 +28,7 @@ fn channel(home: &Home) -> Value {
 #[test]
 fn a_question_is_told_once_signed_and_not_after_it_is_answered() {
     let receiver = Receiver::new();
-    let (home, secret) = told_by(&receiver, &["--done", "true"]);
+    let (home, secret) = told_by(&receiver, &["--done"]);
     let token = home.asked("Write the parser", "Which file?");
     let hook = receiver.next();
     assert!(hook.is_signed_with(&secret));
@@ -112,7 +112,7 @@ fn a_webhook_goes_nowhere_inside_and_follows_nobody() {
     let receiver = Receiver::new();
     let mut home = Home::new();
     home.serve(&[]);
-    let refused = |url: &str| home.asks(&["channel", "add", "x", "--url", url], None);
+    let refused = |url: &str| home.asks(&["channel", "add", "x", "--webhook", url], None);
     for url in [receiver.url.as_str(), "https://me:word@example.com/", "ftp://example.com"] {
         let (body, exit) = refused(url);
         assert_eq!((exit, &body["error"]["code"]), (2, &"invalid".into()), "{url}: {body}");
@@ -121,7 +121,7 @@ fn a_webhook_goes_nowhere_inside_and_follows_nobody() {
     let decimal = secure.replace("127.0.0.1", "2130706433");
     for (name, url) in [("a", secure.as_str()), ("b", &decimal), ("c", "https://169.254.169.254/")]
     {
-        home.does(&["channel", "add", name, "--url", url]);
+        home.does(&["channel", "add", name, "--webhook", url]);
         let (body, exit) = home.asks(&["channel", "test", name], None);
         assert_eq!((exit, &body["error"]["code"]), (1, &"not_told".into()), "{url}: {body}");
         let why = body["error"]["detail"].as_str().unwrap_or_default();
@@ -169,7 +169,7 @@ fn two_servers_of_one_database_tell_nobody_twice() {
     first.does(&["project", "add", "shop"]);
     let mut second = Home::on(&database.url(), Some(&first));
     second.serve(&ALLOWED);
-    first.does(&["channel", "add", "hook", "--url", &receiver.url]);
+    first.does(&["channel", "add", "hook", "--webhook", &receiver.url]);
     let mut told = vec![];
     for number in 1..=6 {
         let home = if number % 2 == 0 { &first } else { &second };

@@ -120,6 +120,8 @@ pub(super) struct Told {
     pub(super) stop_unverified: u64,
     /// Channels by which nobody is told: their names, and why.
     pub(super) broken_channels: Vec<(String, String)>,
+    /// That every account is at its limit while work is queued, in words.
+    pub(super) exhausted: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -263,6 +263,9 @@ fn of_server(facts: &Facts) -> Vec<Finding> {
         let what = format!("{count} agents may still be running: nobody has proved their end");
         findings.push(odd("agents", what, "baton inbox"));
     }
+    if let Some(what) = &facts.told.exhausted {
+        findings.push(odd("accounts", what, "baton pool list"));
+    }
     findings
 }
 

@@ -160,6 +160,9 @@ fn what_is_wrong_with_the_server_and_the_clock_is_found_alone() {
     });
     check(Odd, "version", "which -a baton", |facts| facts.told.version = Some("99.0.0".into()));
     check(Odd, "agents", "baton inbox", |facts| facts.told.stop_unverified = 2);
+    check(Odd, "accounts", "baton pool list", |facts| {
+        facts.told.exhausted = Some("every account is exhausted".to_owned());
+    });
     check(Odd, "clock", "kill -TERM 7", |facts| facts.told.now = Some(Timestamp(NOON.0 + 61_000)));
     check(Wrong, "clock", "timedatectl", |facts| facts.now = Timestamp(0));
     check(Odd, "clock", "timedatectl", |facts| {

@@ -116,6 +116,8 @@ fn waiting() -> Vec<Hindrance> {
         Hindrance::NoWorker,
         Hindrance::NoVerifier,
         Hindrance::HomeAbsent { home: name("far") },
+        Hindrance::ReviewOpen,
+        Hindrance::NoTree,
         Hindrance::Starving,
         Hindrance::Queued,
     ]
@@ -222,6 +224,8 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         Remedy::StartWorker { capabilities: BTreeSet::from([name("gpu")]) },
         Remedy::StartWorker { capabilities: BTreeSet::new() },
         Remedy::StartVerifier,
+        Remedy::Review,
+        Remedy::Waive,
         Remedy::RaiseLimit { pool: PoolName::Budget(ON) },
     ];
     let caps = [Cap::Continuations, Cap::Losses, Cap::Tries];
@@ -260,6 +264,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton scheduler resume --account max
+        baton pool list
         baton pool list
         baton pool list
         baton pool list

@@ -70,6 +70,9 @@ fn a_task_names_its_agent_by_a_capability() {
     assert_eq!(of_team, Some("b"), "what was claimed under an account is worked on with it");
     assert_eq!(settings.capabilities(), needs(&["agent:a", "agent:b", "rust", "web"]));
     assert_eq!(settings.accounts().len(), 1);
+    let offered: Vec<_> = settings.offered().into_iter().map(|one| one.name.to_string()).collect();
+    assert_eq!(offered.len(), settings.agents.len());
+    assert_eq!(offered.first().map(String::as_str), agent(&[]), "the usual one comes first");
 }
 
 #[test]
