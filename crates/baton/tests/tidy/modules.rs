@@ -208,6 +208,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "chance",
             "client",
             "contract",
+            "declaration",
             "demo",
             "files",
             "filter",
