@@ -32,7 +32,7 @@ pub enum Extra {
     Nothing,
     /// Words of the filter language, which the dashboard speaks, too.
     Filter,
-    /// `--go`: begin at once, and tell how it goes.
+    /// Nothing, but with `--go` it tells how the task goes.
     Go,
 }
 

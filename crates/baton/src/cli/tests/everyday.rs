@@ -143,9 +143,9 @@ async fn money_is_added_up() {
         { "pool": "budget day", "money": { "limit": "12.50", "reserved": "0.00", "spent": "1.25" } },
     ] });
     expect![[r#"
-        T-1       $1.2503  One
-                    $1.25  A-1.1  ada  failed
-                  $0.0003  A-1.2  bob  completed
+        T-1        $1.2503  One
+                     $1.25  A-1.1  ada  failed
+                   $0.0003  A-1.2  bob  completed
         budget budget day: 1.25 of 12.50
     "#]]
     .assert_eq(&printed(&["cost", "1"], &[task, attempts, pools]).await);

@@ -311,7 +311,7 @@ async fn ids_are_written_in_one_way_however_they_are_typed() {
 async fn a_mistake_is_told_as_what_why_and_what_next() {
     let machine = Machine::silent();
     for (words, why, next) in [
-        (&["lst"][..], "a similar subcommand exists: 'ls'", "baton --help"),
+        (&["lst"][..], "'ls'", "baton --help"),
         (&["add"], "<TITLE>", "baton add --help"),
         (&["task", "create", "--kind", "novel"], "'novel'", "baton task create --help"),
         (&["claim", "--blocked=perhaps"], "'perhaps'", "baton claim --help"),
