@@ -174,7 +174,8 @@ function morph({ id, html }) {
       .getElementById(id);
   }
   if (!fresh) return;
-  Idiomorph.morph(old, fresh, { ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keep } });
+  // Not `ignoreActiveValue`: it leaves out all that is below what has the focus, and a click gives that to `main`.
+  Idiomorph.morph(old, fresh, { callbacks: { beforeNodeMorphed: keep } });
   tick();
   document.dispatchEvent(new Event("drawn"));
 }
@@ -188,7 +189,8 @@ function keep(old, fresh) {
   for (const own of ["here", "chosen", "lifted", "over", "refuses"]) {
     if (old.classList?.contains(own)) fresh.classList.add(own);
   }
-  if (["TEXTAREA", "INPUT"].includes(old.tagName) && old.value && old.id !== "filter") return false;
+  const field = ["TEXTAREA", "INPUT", "SELECT"].includes(old.tagName);
+  if (field && (old.value || old === document.activeElement) && old.id !== "filter") return false;
   return true;
 }
 

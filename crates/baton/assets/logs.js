@@ -24,19 +24,19 @@ function addLines(log, lines) {
   }
 }
 
-// Adds what came since; whoever reads at the end stays there, whoever scrolled up is left alone.
+// Adds what came since, and says whether there is more; whoever reads at the end stays there, whoever scrolled up is left alone.
 async function moreOf(log) {
   const address = `/v1/runs/${log.dataset.run}/logs?after=${log.dataset.last}&limit=${LINES_AT_ONCE}`;
   const response = await fetch(address, { headers: { authorization: `Bearer ${key()}` } });
   if (!response.ok) return false;
-  const { items, last, live } = await response.json();
+  const { items, last } = await response.json();
   if (items.length) {
     addLines(log, items);
     log.dataset.last = last;
     find("#log-none")?.remove();
     if (find("#follow").checked) log.scrollTop = log.scrollHeight;
   }
-  return items.length === LINES_AT_ONCE || (live ? "later" : false);
+  return items.length === LINES_AT_ONCE;
 }
 
 async function followLog(log) {
@@ -45,19 +45,22 @@ async function followLog(log) {
     log.replaceChildren(Object.assign(document.createElement("div"), { className: "block" }));
     log.dataset.last = "0";
   }
+  let caughtUp = false;
   for (;;) {
-    const follows = find("#follow").checked && !document.hidden && log.isConnected;
-    const more = follows || log.dataset.last === "0" ? await moreOf(log).catch(() => "later") : "later";
-    if (more === true) continue;
+    if ((!caughtUp || find("#follow").checked) && !document.hidden && log.isConnected) {
+      caughtUp = !(await moreOf(log).catch(() => false));
+      if (!caughtUp) continue;
+    }
     await new Promise((done) => { setTimeout(done, EVERY); });
   }
 }
 
 if (find("#log")) {
   const log = find("#log");
+  let before = 0;
   log.addEventListener("scroll", () => {
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-    if (!atEnd) find("#follow").checked = false;
+    if (log.scrollTop < before - 4) find("#follow").checked = false;
+    before = log.scrollTop;
   }, { passive: true });
   log.scrollTop = log.scrollHeight;
   followLog(log);

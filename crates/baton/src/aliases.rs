@@ -58,6 +58,13 @@ pub const ALIASES: &[Alias] = &[
     alias("inbox", ("inbox", "list"), &[], &[], "List what needs a person"),
     alias("answer", ("run", "answer"), &["run", "answer"], &[], "Answer the question of a run"),
     alias("unblock", ("run", "unblock"), &["run", "reason"], &[], "Let a parked run go on"),
+    alias(
+        "review",
+        ("run", "review"),
+        &["run", "verdict", "reason"],
+        &[],
+        "Approve or reject what a run submitted",
+    ),
     alias("approve", ("task", "approve"), &["task"], TASKS, "Agree that a task may be worked on"),
     alias("reject", ("task", "reject"), &["task", "reason"], TASKS, "Refuse a task"),
     alias("retry", ("run", "retry"), &["run", "reason"], &[], "Try a finished run again"),

@@ -5,6 +5,7 @@ mod agents;
 mod empty;
 mod http;
 mod load;
+mod pages;
 mod postgres;
 mod refusals;
 mod secrets;
@@ -99,7 +100,8 @@ pub async fn run(plan: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     refusals::run(&folder.path().join("keys"), &watch, &mut table).await?;
     grow(plan, &load, &mut table).await?;
     let place = load.close();
-    probe(&place, "with all of the above finished", &mut table).await
+    probe(&place, "with all of the above finished", &mut table).await?;
+    pages::run(&place, &watch, &mut table).await
 }
 
 /// The same at growing numbers of finished tasks.

@@ -91,6 +91,11 @@ impl Onlooker {
         Ok(frame::page(&first, &sheet, theme))
     }
 
+    /// How far the events of whoever looks are, or were a moment ago; none if that cannot be read now.
+    pub async fn head(&self) -> Option<u64> {
+        self.identity.engine().head_lately(&self.caller.tenant).await.ok()
+    }
+
     /// Now, on the clock of the store.
     #[must_use]
     pub fn now(&self) -> Timestamp {

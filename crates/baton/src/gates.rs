@@ -348,7 +348,8 @@ impl Rooms {
     }
 
     /// What says in what surroundings commands were run: the machine's kind, this program, and all variables.
-    fn environment_digest(&self) -> Digest {
+    #[must_use]
+    pub fn environment_digest(&self) -> Digest {
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         let isolation = serde_json::to_value(self.isolation).unwrap_or_default();
         let all = json!({

@@ -86,6 +86,7 @@ static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::of::<run::Logs>(),
         Entry::of::<run::Diff>(),
         Entry::of::<run::Waive>(),
+        Entry::of::<run::Review>(),
         Entry::of::<run::ForceRelease>(),
         Entry::of::<run::ForceFail>(),
         Entry::of::<checkpoint::List>(),

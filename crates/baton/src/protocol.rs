@@ -19,18 +19,18 @@ mod work;
 pub use codec::{Unreadable, about, read, read_cleaned, write};
 pub use document::document;
 pub use down::{
-    Ack, Answer, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Listen, Renewed, Resume,
-    Stands, Ticket, Trouble, Welcome,
+    Ack, Answer, Bound, Cancel, Checkpointed, Dispatch, Down, Drain, Fenced, Listen, Renewed,
+    Resume, Stands, Ticket, Trouble, Welcome,
 };
 pub use examples::{downs, ups};
 pub use frame::Side;
 pub use parts::{
-    About, Alive, Arrived, Caps, Conversation, Deadlines, Offered, Packet, Phase, Renewal, Secret,
-    Standing, Turn, Verdict,
+    About, Alive, Arrived, Ask, Caps, Conversation, Deadlines, GateEnd, GateResult, Offered,
+    Packet, Phase, Renewal, Secret, Standing, Turn, Verdict,
 };
 pub use up::{
-    Bye, Checkpoint, Credit, Exited, Gate, Heartbeat, Hello, Lifecycle, Limit, Log, Lost, Merged,
-    Permission, Probed, Question, Released, Stopped, Up, Usage,
+    Bind, Bye, Checkpoint, Credit, Exited, Gates, Heartbeat, Hello, Lifecycle, Limit, Log, Lost,
+    Merged, Permission, Probed, Question, Released, Stopped, Up, Usage,
 };
 pub use work::{BASE_BUNDLES_MAX, BUNDLES_MAX, LOG_KEPT_AS, Work};
 

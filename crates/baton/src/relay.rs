@@ -33,6 +33,7 @@ mod hand;
 mod hello;
 mod overhear;
 mod post;
+mod proof;
 mod report;
 mod strays;
 mod watch_over;
@@ -296,7 +297,8 @@ impl Post {
             | Up::Limit(_)
             | Up::Permission(_)
             | Up::Question(_)
-            | Up::Gate(_)
+            | Up::Bind(_)
+            | Up::Gates(_)
             | Up::Checkpoint(_)
             | Up::Exited(_)
             | Up::Stopped(_)

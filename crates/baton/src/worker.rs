@@ -26,6 +26,7 @@ use crate::shim::{Found, Status};
 use adopt::{Left, Lock};
 use attempt::{Driver, Start, WORDS_MAX, Word};
 use card::Card;
+use checks::Checks;
 use courier::Courier;
 use course::Told;
 use link::{Link, News};
@@ -38,7 +39,10 @@ pub use wish::{Error, Order, Sign, Wish};
 
 pub mod adopt;
 mod attempt;
+mod bind;
 mod card;
+mod check;
+mod checks;
 mod courier;
 pub mod course;
 pub mod errand;
@@ -109,6 +113,7 @@ pub async fn run(
         link,
         stock: Stock::new(slots),
         yard: Yard::new(wish.once),
+        checks: Checks::new(wish.once),
         drivers: JoinSet::new(),
         driven: HashMap::new(),
         live: BTreeMap::new(),
@@ -142,6 +147,7 @@ struct Worker<T> {
     stock: Stock,
     /// Cars of the train, of projects whose home this is.
     yard: Yard,
+    checks: Checks,
     drivers: JoinSet<Card>,
     /// Whom each of them drives.
     driven: HashMap<Id, AttemptId>,
@@ -181,7 +187,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks_left = REPORTING_LOOKS_MAX;
-        while !(self.draining && self.drivers.is_empty() && self.yard.is_empty())
+        while !(self.draining && self.drivers.is_empty() && self.is_still())
             || (!self.settling.is_empty() && looks_left > 0)
         {
             // Somebody with a shorter lease has come, or the last one of them has gone.
@@ -208,6 +214,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
                 },
                 Some(ended) = self.drivers.join_next_with_id() => self.ended(ended).await,
                 Some(over) = self.yard.arrived() => self.arrived(over).await,
+                Some((attempt, found)) = self.checks.done() => self.looked_into(attempt, found).await,
                 () = &mut beat => {
                     self.beat();
                     beat.set(sleep(pace));
@@ -279,6 +286,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         (self.tell)(Sign::Ready { agents: self.live.len() });
         self.stock.forget_promises();
         self.yard.forget_promises();
+        self.checks.forget_promises();
         self.give_room();
     }
 
@@ -296,8 +304,10 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         if self.live.contains_key(&attempt) {
             return;
         }
-        if dispatch.purpose == Purpose::Merge {
-            return self.couple(dispatch);
+        match dispatch.purpose {
+            Purpose::Merge => return self.couple(dispatch),
+            Purpose::Verify => return self.look_into(dispatch),
+            Purpose::Work | Purpose::Probe => {}
         }
         let place = self.stock.take(attempt);
         if self.whose.is_none() || self.draining {

@@ -1,20 +1,22 @@
 //! The only writer of a task's state: every change is an event that was applied here, and
 //! applying the same events again rebuilds the same row.
 
+mod brief;
 mod counts;
+mod ending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Clear, NewTask, Patch};
 use crate::contract::{Contract, ContractMark, SubmissionMark};
 use crate::deadline::{Armed, Deadline, Sight};
-use crate::event::{Event, Opened, Requeue, Then};
+use crate::event::{Event, Opened, Requeue};
 use crate::ids::{Digest, TaskId};
-use crate::limits::{LATE_ATTEMPTS_MAX, UNPROVEN_MAX};
+use crate::limits::LATE_ATTEMPTS_MAX;
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::run::{
-    Answer, Block, Cap, Death, Delay, Finish, Finished, Held, Idle, Mark, Outcome, Phase, Progress,
+    Answer, Cap, Counts, Delay, Finish, Finished, Held, Idle, Mark, Mode, Outcome, Phase, Progress,
     Purpose, Question, Run, RunResult, RunState, Tally, Why,
 };
 use crate::task::{Approval, Brief, Flow, Holds, Stage, Task, Wait};
@@ -43,6 +45,7 @@ impl Task {
             body: task.body.clone(),
             labels: task.labels.clone(),
             contract: contract.unwrap_or_default(),
+            bound: None,
         };
         Some(Self { flow, brief: Some(brief) })
     }
@@ -54,8 +57,13 @@ impl Task {
 
     /// Carries out what happened.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        if let (Event::Edited { patch }, Some(brief)) = (event, &mut self.brief) {
-            brief.edit(patch);
+        if let Some(brief) = &mut self.brief {
+            if let Event::Edited { patch } = event {
+                brief.edit(patch);
+            }
+            if let Event::Bound { binding, .. } = event {
+                brief.bind(binding);
+            }
         }
         self.flow.apply(event, at);
     }
@@ -64,32 +72,18 @@ impl Task {
 /// An empty contract proves nothing and leaves no mark.
 fn mark(contract: &Contract, hash: &Digest) -> Option<ContractMark> {
     let lines = u16::try_from(contract.lines.len()).unwrap_or(u16::MAX);
-    (lines > 0).then(|| ContractMark { hash: hash.clone(), lines })
+    marked(hash, lines, 0)
+}
+
+/// So many lines of the task's own, and so many of the project's.
+fn marked(hash: &Digest, own: u16, bound: u16) -> Option<ContractMark> {
+    let lines = own.saturating_add(bound);
+    (lines > 0).then(|| ContractMark { hash: hash.clone(), lines, bound })
 }
 
 /// Counts what a check has bounded before.
 fn count(length: usize) -> u8 {
     u8::try_from(length).unwrap_or(u8::MAX)
-}
-
-impl Brief {
-    fn edit(&mut self, patch: &Patch) {
-        if let Some(title) = &patch.title {
-            self.title = title.clone();
-        }
-        if patch.clear.contains(&Clear::Body) {
-            self.body = None;
-        }
-        if let Some(body) = &patch.body {
-            self.body = Some(body.clone());
-        }
-        if let Some(labels) = &patch.labels {
-            self.labels = labels.clone();
-        }
-        if let Some((contract, _)) = &patch.contract {
-            self.contract = contract.clone();
-        }
-    }
 }
 
 impl Flow {
@@ -242,22 +236,31 @@ impl Flow {
             Event::Spent { micros, .. } => self.on_attempt(at, |held, _| {
                 held.spent_micros = held.spent_micros.saturating_add(*micros);
             }),
-            Event::Submitted { .. } => {
-                self.on_run(|run| run.trail.submitted = Some(version));
+            Event::Submitted { submission, .. } => {
+                self.on_run(|run| {
+                    run.trail.submitted = Some(version);
+                    run.author = run.held().map(|held| held.holder.clone());
+                });
                 self.on_attempt(at, |held, policy| {
-                    let attempt = held.attempt;
+                    let (raised, attempt) = (version, held.attempt);
+                    // Whoever is watched works in a folder that its worker keeps.
+                    let tree = submission.tree.is_some() || held.mode == Mode::Supervised;
+                    let mark = SubmissionMark { raised, attempt, tree, review: false };
                     held.effects = true;
-                    held.submission = Some(SubmissionMark { raised: version, attempt });
+                    held.submission = Some(mark);
                     held.phase = Phase::Verifying { exited: false };
                     held.armed.only(None, policy, at);
                 });
             }
-            Event::Verified { passed, commit, .. } => {
+            Event::Verified { passed, commit, review, .. } => {
                 if let (true, Some(commit)) = (passed, commit) {
                     self.head = Some(commit.clone());
                 }
                 self.on_run(|run| run.trail.verified = Some(version));
                 self.on_attempt(at, |held, policy| {
+                    if *review && let Some(mark) = &mut held.submission {
+                        mark.review = true;
+                    }
                     if !passed && held.purpose == Purpose::Work {
                         held.phase = Phase::Working;
                         held.submission = None;
@@ -266,6 +269,19 @@ impl Flow {
                     }
                 });
             }
+            Event::Bound { binding, added } => {
+                let mark = self.contract.as_ref();
+                let own = mark.map_or(0, |mark| mark.lines.saturating_sub(mark.bound));
+                self.contract = marked(&binding.hash, own, *added);
+            }
+            Event::Reviewed { review } if review.approved => {}
+            Event::Reviewed { .. } => self.on_run(|run| {
+                run.trail.verified = Some(version);
+                run.rejections = run.rejections.saturating_add(1);
+                run.tally.count(Counts::Fault);
+                run.ready_at = at;
+                run.state = RunState::Idle(Idle::Queued);
+            }),
             Event::Exited => self.on_attempt(at, |held, _| {
                 if let Phase::Verifying { exited } = &mut held.phase {
                     *exited = true;
@@ -334,7 +350,9 @@ impl Flow {
             self.policy = choice.over(self.policy);
         }
         if let Some((contract, hash)) = &patch.contract {
-            self.contract = mark(contract, hash);
+            let bound = self.contract.as_ref().map_or(0, |mark| mark.bound);
+            let own = u16::try_from(contract.lines.len()).unwrap_or(u16::MAX);
+            self.contract = marked(hash, own, bound);
         }
     }
 
@@ -359,6 +377,8 @@ impl Flow {
             starved: false,
             trail: Trail::default(),
             worked_by: opened.worked_by,
+            author: None,
+            rejections: 0,
         });
     }
 
@@ -447,68 +467,5 @@ impl Flow {
             Phase::Stopping { verdict: Outcome::Blocked { answered, .. }, .. } => *answered = true,
             Phase::Leased | Phase::Working | Phase::Verifying { .. } | Phase::Stopping { .. } => {}
         });
-    }
-
-    fn end_attempt(&mut self, event: &Event, at: Timestamp) {
-        let Event::AttemptEnded { attempt, outcome, death, counts, then, .. } = event else {
-            return;
-        };
-        if *death == Some(Death::None) {
-            self.unproven.insert(*attempt);
-            self.generation += 1;
-            while self.unproven.len() > UNPROVEN_MAX {
-                self.unproven.pop_first();
-            }
-        }
-        let Some(run) = &mut self.run else { return };
-        let (picked, submission, spent) = match &run.state {
-            RunState::Held(held) => (held.picked.clone(), held.submission, held.spent_micros),
-            RunState::Idle(_) => (None, None, 0),
-        };
-        if spent > 0 {
-            self.settled.insert(*attempt, spent);
-        }
-        run.tally.count(*counts);
-        run.trail.end(outcome);
-        run.starved = false;
-        self.recur(picked.as_ref(), then);
-        let Some(run) = &mut self.run else { return };
-        match then {
-            Then::Queued => {
-                run.ready_at = at;
-                run.state = RunState::Idle(Idle::Queued);
-            }
-            Then::Delayed { due_at, why } => {
-                run.state = RunState::Idle(Idle::Delayed { due_at: *due_at, why: *why });
-            }
-            Then::Blocked { block, .. } => {
-                let raised = if block.raised == 0 { self.version } else { block.raised };
-                run.ready_at = block.at;
-                run.state = RunState::Idle(Idle::Blocked(Block { raised, ..block.clone() }));
-            }
-            Then::Submitted => {
-                let fresh = SubmissionMark { raised: self.version, attempt: *attempt };
-                run.ready_at = at;
-                run.state = RunState::Idle(Idle::Submitted(submission.unwrap_or(fresh)));
-            }
-            Then::Finished { finish, result } => {
-                let silent_end = *outcome == Outcome::EndedWithoutResult;
-                self.finish(finish, *result, silent_end);
-            }
-        }
-    }
-
-    /// A block that an attempt picked up is cleared, unless the run is parked as before.
-    fn recur(&mut self, picked: Option<&Block>, then: &Then) {
-        if let Then::Blocked { again: true, .. } = then {
-            return;
-        }
-        if let Some(block) = picked {
-            self.recurrence.entry(block.why.kind()).or_default().cleared = true;
-        }
-        if let Then::Blocked { block, again: false } = then {
-            let seen = self.recurrence.entry(block.why.kind()).or_default();
-            *seen = seen.raised_again();
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Contract, Receipt, Submission};
+use crate::contract::{Binding, Contract, Receipt, Submission};
 use crate::deadline::{Deadline, Sight};
 use crate::ids::{
     Capability, Commit, ConcurrencyKey, Digest, Label, Nonce, PrincipalId, ProjectId, StageName,
@@ -178,6 +178,8 @@ pub enum Person {
     Retry(Reason),
     /// Vouch for every line of what was submitted that is still open.
     Waive(Vec<Receipt>),
+    /// Say what was found of what was submitted.
+    Review(Box<Review>),
     /// Take the run from its holder.
     Release(Reason),
     /// End the run as failed.
@@ -331,6 +333,10 @@ pub enum Supervisor {
     Snapshot(Box<Note>),
     /// It tried to bring the work onto the target branch.
     Merged(Box<Merged>),
+    /// This is what the project asks for, before anything is started.
+    Bind(Box<Binding>),
+    /// Nobody can tell what the project asks for, so nothing is started.
+    Unbound(Reason),
 }
 
 /// What became of a car of the train.
@@ -377,6 +383,25 @@ pub struct Verdict {
     pub receipts: Vec<Receipt>,
     /// The exact commit that was checked, if there is one: what comes after works on it and on nothing newer.
     pub commit: Option<Commit>,
+    /// Paths that somebody must look at, and that are not as they were.
+    pub guarded: Vec<Line>,
+}
+
+/// What a reviewer found of a submission whose commands passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Review {
+    /// Who, as the server knows it.
+    pub by: PrincipalId,
+    pub approved: bool,
+    /// How sure, in percent.
+    pub confidence: u8,
+    /// What is still to be done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Item>,
+    pub reason: Reason,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<Receipt>,
 }
 
 /// What time and other tasks may say.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::ids::{Digest, LineId};
+use crate::ids::{Commit, Digest, LineId};
 use crate::limits::{ARTIFACTS_MAX, GATE_MAX, LINES_MAX, STARS_MAX};
 use crate::pattern;
 use crate::refusal::{Missing, Refusal};
@@ -51,6 +51,31 @@ pub enum Term {
 pub struct ContractMark {
     pub hash: Digest,
     pub lines: u16,
+    /// How many of them the project asks for, and not the task itself.
+    #[serde(default, skip_serializing_if = "is_none_of_them")]
+    pub bound: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none_of_them(count: &u16) -> bool {
+    *count == 0
+}
+
+/// What a project asks of a run: read from the commit that its work begins from, whatever is done to the
+/// file since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Binding {
+    #[serde(default)]
+    pub contract: Contract,
+    /// Paths whose change somebody must look at, as patterns.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub protected: BTreeSet<Line>,
+    /// The commit; none of a plain folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Commit>,
+    /// The hash of everything that is asked for then, the task's own lines included.
+    pub hash: Digest,
 }
 
 /// What a completion pins; it never changes.
@@ -81,6 +106,12 @@ pub struct SubmissionMark {
     /// The version of the task whose entry holds it.
     pub raised: u64,
     pub attempt: u32,
+    /// Whether there is a tree that a worker can check.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree: bool,
+    /// Whether its commands passed, so that it waits for a reviewer's word alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub review: bool,
 }
 
 /// The proof of one line for one submission.
@@ -129,16 +160,11 @@ impl Contract {
                     check_pattern(name, path)?;
                     check_once(name, path, &mut paths)?;
                 }
-                // Nobody can give a review yet, and a verifier must not.
-                Term::Review => {
-                    let rule = "must not be a review: there is no way to give one yet".into();
-                    return Err(Refusal::Invalid { field: name.to_string(), rule });
-                }
                 Term::Gate { timeout, .. } if !span.contains(timeout) => {
                     let rule = "must have a timeout of 1 s to 24 h".into();
                     return Err(Refusal::Invalid { field: name.to_string(), rule });
                 }
-                Term::Gate { .. } | Term::Criterion { .. } => {}
+                Term::Gate { .. } | Term::Criterion { .. } | Term::Review => {}
             }
         }
         Ok(())
@@ -184,6 +210,17 @@ impl Contract {
                 })
         };
         self.lines.keys().filter(|line| !holds(line)).collect()
+    }
+
+    /// The lines that nothing but the word of a reviewer answers.
+    pub fn reviewed(&self) -> impl Iterator<Item = &LineId> {
+        let is_a_word = |term: &Term| match term {
+            Term::Review | Term::Criterion { check: None, .. } => true,
+            Term::Criterion { check: Some(_), .. } | Term::Artifact { .. } | Term::Gate { .. } => {
+                false
+            }
+        };
+        self.lines.iter().filter(move |(_, term)| is_a_word(term)).map(|(line, _)| line)
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod agent;
 mod birth;
+mod certainty;
 mod claim;
 mod edit;
 mod ending;
 mod graph;
 mod landing;
 mod person;
+mod review;
 mod spend;
 mod supervisor;
 mod time;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{NewTask, Note, Patch, Report};
-use crate::contract::{Receipt, Submission};
+use crate::command::{NewTask, Note, Patch, Report, Review};
+use crate::contract::{Binding, Receipt, Submission};
 use crate::deadline::Sight;
 use crate::ids::{Commit, PrincipalId, StageName, TaskId};
 use crate::pool::Take;
@@ -137,7 +137,21 @@ pub enum Event {
         /// The exact commit that was checked, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         commit: Option<Commit>,
+        /// Whether a reviewer's word is still open.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        review: bool,
+        /// Paths that somebody must look at, and that are not as they were.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        guarded: Vec<Line>,
     },
+    /// It is known what the project asks for.
+    Bound {
+        binding: Box<Binding>,
+        /// How many lines that are besides the task's own.
+        added: u16,
+    },
+    /// A reviewer said what was found.
+    Reviewed { review: Box<Review> },
     /// The agent ended while it was being verified.
     Exited,
     /// Death is awaited; then the verdict counts.
@@ -225,4 +239,15 @@ pub enum Then {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<RunResult>,
     },
+}
+
+impl Event {
+    /// What it tells of lines of a contract, if it does.
+    #[must_use]
+    pub fn receipts(&self) -> Option<&Vec<Receipt>> {
+        if let Self::Reviewed { review } = self {
+            return Some(&review.receipts);
+        }
+        if let Self::Verified { receipts, .. } = self { Some(receipts) } else { None }
+    }
 }

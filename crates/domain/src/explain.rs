@@ -125,6 +125,10 @@ pub enum Hindrance {
     NoVerifier,
     /// The home of its project, which alone merges, does not ask for work.
     HomeAbsent { home: PrincipalId },
+    /// Somebody else must say what they found of what was submitted.
+    ReviewOpen,
+    /// What was submitted names no tree that a worker could check.
+    NoTree,
     /// It has queued for longer than it should.
     Starving,
     /// Nothing stands in its way: it waits for its turn.
@@ -181,6 +185,10 @@ pub enum Remedy {
         capabilities: BTreeSet<Capability>,
     },
     StartVerifier,
+    /// Say what was found.
+    Review,
+    /// Vouch for it.
+    Waive,
 }
 
 /// Every reason why the task is not moving, the first one first.
@@ -247,6 +255,8 @@ impl Hindrance {
             Self::NoWorker => "no_worker",
             Self::NoVerifier => "no_verifier",
             Self::HomeAbsent { .. } => "home_absent",
+            Self::ReviewOpen => "review_open",
+            Self::NoTree => "no_tree",
             Self::Starving => "starving",
             Self::Queued => "queued",
         }

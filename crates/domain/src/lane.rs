@@ -127,6 +127,8 @@ impl Flow {
         match idle {
             Idle::Queued => vec![lane(Sort::Ready, None)],
             Idle::Delayed { .. } => vec![],
+            // A person vouches for what no worker can check, and a reviewer says what no command can.
+            Idle::Submitted(mark) if !mark.tree || mark.review => vec![],
             Idle::Submitted(_) => vec![lane(Sort::Submitted, None)],
             Idle::Blocked(block) => {
                 let sort = Sort::Blocked { kind: block.why.kind(), sticky: block.sticky };

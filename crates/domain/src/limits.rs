@@ -3,7 +3,7 @@
 use crate::time::Millis;
 
 /// The hot row of a task as text, with everything in it at its bound; an everyday one is a fifth.
-pub const FLOW_BYTES_MAX: usize = 6_800;
+pub const FLOW_BYTES_MAX: usize = 6_960;
 /// How much of the reason for an ending stays in the hot row; its entry has the whole.
 pub const REASON_KEPT_BYTES_MAX: usize = 96;
 /// Dependencies that one task may declare.
@@ -26,6 +26,12 @@ pub const LINEAGE_MAX: u8 = 10;
 pub const RECURRENCE_MAX: u8 = 2;
 /// Failed rounds of verification in one attempt.
 pub const ROUNDS_MAX: u8 = 3;
+/// Reviews that may reject one run.
+pub const REVIEWS_MAX: u8 = 3;
+/// Things that one review may miss.
+pub const MISSING_MAX: usize = 20;
+/// Changed paths that a verdict names for a reviewer; there may be more, and one is enough.
+pub const GUARDED_MAX: usize = 20;
 /// Items that one progress report may add, done and failed together.
 pub const ITEMS_MAX: usize = 100;
 /// Entries of one sort that a run can be asked for by their versions: what a hand-off quotes of it.

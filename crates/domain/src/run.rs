@@ -51,6 +51,12 @@ pub struct Run {
     /// Who works its stage, as that was when it was opened: what its card says.
     #[serde(default, skip_serializing_if = "is_agent")]
     pub worked_by: WorkedBy,
+    /// Whose work was submitted last: anybody else may review it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<PrincipalId>,
+    /// Reviews that rejected it.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub rejections: u8,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]

@@ -158,8 +158,10 @@ impl Command {
                 | Supervisor::TimedOut(_)
                 | Supervisor::Exceeded(_)
                 | Supervisor::Lost { .. }
-                | Supervisor::Release { .. }
-                | Supervisor::Merged(_) => needs.dependants = true,
+                | Supervisor::Unbound(_)
+                | Supervisor::Merged(_)
+                | Supervisor::Release { .. } => needs.dependants = true,
+                Supervisor::Bind(_) => needs.brief = true,
                 Supervisor::Renew { .. }
                 | Supervisor::Heard { .. }
                 | Supervisor::Report(_)
@@ -190,7 +192,7 @@ impl Person {
     fn needs(&self, flow: Option<&Flow>, needs: &mut Needs) {
         match self {
             Self::Edit(_) => needs.brief = true,
-            Self::Waive(_) => {
+            Self::Waive(_) | Self::Review(_) => {
                 needs.brief = true;
                 needs.dependants = true;
             }

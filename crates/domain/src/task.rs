@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Contract, ContractMark};
 use crate::ids::{
-    Capability, Commit, ConcurrencyKey, Label, PrincipalId, ProjectId, StageName, TaskId,
+    Capability, Commit, ConcurrencyKey, Label, LineId, PrincipalId, ProjectId, StageName, TaskId,
 };
 use crate::limits::REASON_KEPT_BYTES_MAX;
 use crate::policy::Policy;
 use crate::run::{BlockKind, Finished, Idle, Run, RunState};
-use crate::text::{Body, Reason, Title};
+use crate::text::{Body, Line, Reason, Title};
 use crate::time::Timestamp;
 
 /// A task as a command sees it; the brief is there only for commands that need it.
@@ -33,6 +33,20 @@ pub struct Brief {
     /// What must be true before a run counts.
     #[serde(default)]
     pub contract: Contract,
+    /// What of that the project asks for, and not the task itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+}
+
+/// What a project asks for, besides the terms of its lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bound {
+    pub lines: BTreeSet<LineId>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub protected: BTreeSet<Line>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<Commit>,
 }
 
 /// Where a task stands: small, hot, without lists that grow.

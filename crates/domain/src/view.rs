@@ -57,6 +57,7 @@ pub enum Need {
     DependencyFailed,
     ChildrenUndone,
     Review,
+    Verdict,
 }
 
 /// Whether its agents ended without a word as often as they may.
@@ -180,6 +181,7 @@ impl Flow {
                     BlockKind::Capability | BlockKind::Transient | BlockKind::Dependency => {}
                 },
                 RunState::Idle(Idle::Queued) if run.starved => needs.push(Need::Starved),
+                RunState::Idle(Idle::Submitted(mark)) if mark.review => needs.push(Need::Verdict),
                 RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Submitted(_)) => {}
             },
             None => match &self.last {

@@ -231,9 +231,10 @@ impl Order {
                 | Supervisor::Lost { .. }
                 | Supervisor::Stopped { .. }
                 | Supervisor::Release { .. }
-                | Supervisor::Probed { .. }
-                | Supervisor::Merged(_) => true,
-                Supervisor::Report(_) | Supervisor::Snapshot(_) => false,
+                | Supervisor::Merged(_)
+                | Supervisor::Unbound(_)
+                | Supervisor::Probed { .. } => true,
+                Supervisor::Report(_) | Supervisor::Snapshot(_) | Supervisor::Bind(_) => false,
             },
             Command::Agent(_, says) => match says {
                 Agent::Block { .. } | Agent::Fail { .. } | Agent::Complete { .. } => true,
@@ -259,6 +260,7 @@ impl Order {
                 | Person::Answer(_)
                 | Person::Unblock(_)
                 | Person::Waive(_)
+                | Person::Review(_)
                 | Person::Retry(_) => false,
             },
         };

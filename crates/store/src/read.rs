@@ -100,8 +100,7 @@ impl Entry {
     pub(crate) fn checks(&self, line: &LineId) -> bool {
         let Happened::ToTask(events) = &self.happened else { return false };
         events.iter().any(|event| {
-            let Event::Verified { receipts, .. } = event else { return false };
-            receipts.iter().any(|receipt| receipt.line == *line)
+            event.receipts().into_iter().flatten().any(|receipt| receipt.line == *line)
         })
     }
 }

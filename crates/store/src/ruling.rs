@@ -147,7 +147,8 @@ impl Draft {
     fn take_in(&mut self, decision: Decision, now: Timestamp) {
         for event in &decision.events {
             self.note_edges(event);
-            self.brief_changed |= matches!(event, Event::Created { .. } | Event::Edited { .. });
+            self.brief_changed |=
+                matches!(event, Event::Created { .. } | Event::Edited { .. } | Event::Bound { .. });
             match &mut self.task {
                 None => self.task = Task::born(event, now),
                 Some(task) => {

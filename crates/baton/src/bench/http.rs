@@ -33,14 +33,14 @@ const READERS_PER_KEY: u64 = 50;
 const WATCHED: Duration = Duration::from_secs(30);
 
 /// A server in a process of its own.
-struct Server {
+pub(super) struct Server {
     process: Child,
-    address: String,
+    pub(super) address: String,
     bearer: String,
 }
 
 impl Server {
-    fn start(folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
         let socket = folder.join("run").join("baton.sock");
         let mut command = Command::new(std::env::current_exe()?);
         // One key asks for all of them here, as fast as it can.
@@ -61,12 +61,12 @@ impl Server {
         Ok(Self { process, address: address.trim().to_owned(), bearer: String::new() })
     }
 
-    async fn connect(&self) -> Result<Wire, Failure> {
+    pub(super) async fn connect(&self) -> Result<Wire, Failure> {
         Ok(Wire::connect(&self.address, &self.bearer).await?)
     }
 
     /// Processor time so far, in microseconds.
-    fn cpu_micros(&self) -> u64 {
+    pub(super) fn cpu_micros(&self) -> u64 {
         cpu_micros(&self.process.id().to_string())
     }
 
@@ -143,7 +143,7 @@ pub(super) async fn run(
     idle_readers(&server, table).await
 }
 
-async fn prepare(server: &Server) -> Result<String, Failure> {
+pub(super) async fn prepare(server: &Server) -> Result<String, Failure> {
     let body = json!({ "stages": [{ "name": "coding" }] });
     let mut wire = server.connect().await?;
     let key = format!("project-{}", wire.number());
@@ -191,7 +191,7 @@ async fn idle_readers(server: &Server, table: &mut Table<'_>) -> Result<(), Fail
 
 /// What every connection does again and again.
 #[derive(Clone, Copy)]
-enum Work {
+pub(super) enum Work {
     Empty,
     Create,
     Tool,
@@ -199,7 +199,7 @@ enum Work {
 }
 
 /// What was measured.
-struct Measured {
+pub(super) struct Measured {
     rate: f64,
     times: Histogram<u64>,
     server: u64,
@@ -217,7 +217,7 @@ impl Measured {
     }
 }
 
-async fn share(
+pub(super) async fn share(
     server: &Server,
     count: u64,
     connections: u64,

@@ -44,7 +44,7 @@ pub async fn sheet(onlooker: &Onlooker) -> Result<Sheet, Problem> {
     let all = pools.iter().find(|pool| pool.pool.0 == PoolName::Scheduler);
     let paused = all.and_then(|pool| pool.paused.as_ref());
     let main = html! {
-        div.agents {
+        div.agents data-roster {
             (everything(paused, now))
             section.panel { h2 { "Workers" } (table(&workers, &held, now)) }
             (accounts(&pools, now))
@@ -91,7 +91,7 @@ fn table(workers: &[WorkerView], held: &BTreeMap<String, Vec<&RunView>>, now: Ti
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Workers" {
                 table.list {
-                    thead { tr { @for name in ["Worker", "Machine", "Slots", "Last heard", "Agents", "Accounts", "Version", "Holds", ""] { th scope="col" { (name) } } } }
+                    thead { tr { @for name in ["Worker", "Machine", "Slots", "Last heard", "Agents", "Accounts", "Version", "Holds", "Drain"] { th scope="col" { (name) } } } }
                     tbody { @for worker in workers { (row(worker, held, now)) } }
                 }
             }

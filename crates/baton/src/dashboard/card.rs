@@ -135,7 +135,7 @@ fn live_line(task: &TaskView, said: Option<&InboxItem>, now: Timestamp) -> Marku
 fn asked(item: &InboxItem, now: Timestamp) -> Markup {
     let verb = match item.need {
         Need::Question | Need::Input => "Answer",
-        Need::Approval | Need::Review => "Decide",
+        Need::Approval | Need::Review | Need::Verdict => "Decide",
         Need::Failure
         | Need::EndedWithoutResult
         | Need::Silent

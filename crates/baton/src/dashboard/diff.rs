@@ -65,10 +65,11 @@ pub async fn draw(onlooker: &Onlooker, run: Option<&RunView>) -> Result<Markup, 
 }
 
 fn summary(diff: &DiffView) -> Markup {
+    let count = diff.items.len() as u64 + diff.dropped;
     html! {
         p.stat {
             b.added { "+" (diff.added) } " " b.removed { "−" (diff.removed) }
-            " in " (diff.items.len() as u64 + diff.dropped) " files"
+            " in " (count) (if count == 1 { " file" } else { " files" })
             @if let Some(attempt) = diff.attempt { span.quiet { " · " (attempt) } }
             @if let (Some(base), Some(now)) = (&diff.base, &diff.snapshot) {
                 span.id { " " (short(base.as_str())) "…" (short(now.as_str())) }

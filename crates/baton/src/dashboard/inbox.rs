@@ -12,7 +12,9 @@ use super::sheet::Sheet;
 use super::words::{self, ago, headline, plain, prose, tone_of_need, until, who};
 use super::{Onlooker, panels};
 use crate::problem::Problem;
-use crate::views::{CheckpointView, InboxItem, RunView, StatsView, TaskView};
+use crate::views::{
+    ChannelView, CheckpointView, ExhaustedView, InboxItem, RunView, StatsView, TaskView,
+};
 
 /// Tasks that are shown at once; whoever has more waiting answers these first.
 const SHOWN: usize = 50;
@@ -23,6 +25,16 @@ const NOTES: usize = 5;
 struct Items {
     items: Vec<InboxItem>,
     next: Option<TaskId>,
+    exhausted: Option<ExhaustedView>,
+    channels: Option<Vec<ChannelView>>,
+}
+
+impl Items {
+    /// Whether nothing waits for anybody.
+    fn is_empty(&self) -> bool {
+        let told = self.channels.as_ref().is_none_or(Vec::is_empty);
+        self.items.is_empty() && self.exhausted.is_none() && told
+    }
 }
 
 #[derive(Deserialize)]
@@ -60,7 +72,7 @@ pub async fn sheet(
     };
     let now = onlooker.now();
     let main = html! {
-        @if found.items.is_empty() && picked.is_none() {
+        @if found.is_empty() && picked.is_none() {
             (nothing(stats))
         } @else {
             div.inbox {
@@ -110,7 +122,7 @@ fn order(item: &InboxItem) -> (u8, Option<Timestamp>) {
 fn rank(need: Need) -> u8 {
     match need {
         Need::Question => 0,
-        Need::Input | Need::Approval | Need::Review => 1,
+        Need::Input | Need::Approval | Need::Review | Need::Verdict => 1,
         Need::Failure | Need::Limit | Need::Recurring => 2,
         Need::Silent | Need::StopUnverified => 3,
         Need::EndedWithoutResult | Need::DependencyFailed | Need::ChildrenUndone => 4,
@@ -176,8 +188,46 @@ fn list(found: &Items, picked: Option<&Picked>, now: Timestamp) -> Markup {
                     }
                 }
             }
-            @if found.items.is_empty() { li.none { "Nothing needs you." } }
+            (of_the_house(found, now))
+            @if found.is_empty() { li.none { "Nothing needs you." } }
             @if found.next.is_some() { li.more { "There is more; these come first." } }
+        }
+    }
+}
+
+/// What waits for a person and is of no task: accounts at their limits, and channels that tell nobody.
+fn of_the_house(found: &Items, now: Timestamp) -> Markup {
+    html! {
+        @if let Some(exhausted) = &found.exhausted {
+            li #item-exhausted {
+                div.card.needs {
+                    span.head { span.kind { "Accounts" } }
+                    strong { "Queued work waits for accounts alone" }
+                    span.words {
+                        @for (index, account) in exhausted.accounts.iter().enumerate() { @if index > 0 { ", " } (account) }
+                        " at their limits"
+                    }
+                    span.soon {
+                        @match exhausted.until {
+                            Some(at) => { "the first opens in " (until(at, now)) },
+                            None => "until somebody opens one",
+                        }
+                    }
+                    a href="/agents" { "Look at them" }
+                }
+            }
+        }
+        @for channel in found.channels.iter().flatten() {
+            @if let Some(why) = &channel.broken {
+                li id={ "item-channel-" (channel.name) } {
+                    div.card.bad {
+                        span.head { span.kind { "Broken channel" } span.id { (channel.name) } }
+                        strong { "Nobody is told by " (channel.name) }
+                        span.words { (why) }
+                        (words::command(&format!("baton channel test {}", channel.name)))
+                    }
+                }
+            }
         }
     }
 }
@@ -277,6 +327,8 @@ fn actions(item: &InboxItem) -> Markup {
                 (asking("Let it go on…", &format!("/v1/tasks/{task}/unhold"), "What was found", "It goes on"))
             }
         },
+        // A verdict needs more than a button: how sure, and what is missing.
+        Need::Verdict => html! {},
         Need::Silent => html! {
             div.buttons {
                 (asking("Take it away…", &format!("/v1/runs/{task}/force-release"), "Why", "Taken away"))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::words::{self, ago, plain, prose, until};
 use crate::shape::choices::Word as _;
-use crate::views::{CauseView, CheckpointView, ContractLine, FoundWord, ReceiptView};
+use crate::views::{CauseCode, CauseView, CheckpointView, ContractLine, FoundWord, ReceiptView};
 
 /// Digits of a digest that tell it from others.
 const TELLING: usize = 8;
@@ -13,10 +13,12 @@ const TELLING: usize = 8;
 /// Why it is not moving, and what would help.
 #[must_use]
 pub fn why(causes: &[CauseView], now: Timestamp) -> Markup {
+    let over = |cause: &CauseView| matches!(cause.code, CauseCode::Ended | CauseCode::Archived);
+    let title = if causes.iter().any(over) { "How it ended" } else { "Why it is not moving" };
     html! {
         @if !causes.is_empty() {
             section.panel {
-                h2 { "Why it is not moving" }
+                h2 { (title) }
                 ol.causes {
                     @for cause in causes {
                         li {

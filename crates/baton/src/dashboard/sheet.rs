@@ -72,6 +72,13 @@ impl Sheet {
         Self { title, chips, inbox: 0, health, project: None, pieces, skeleton }
     }
 
+    /// Whether it shows what changes without an event: leases are renewed, and workers come and go, in silence.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        let timed = |html: &str| html.contains("data-lease") || html.contains("data-roster");
+        timed(&self.skeleton) || self.pieces.iter().any(|piece| timed(&piece.html))
+    }
+
     /// All of it.
     #[must_use]
     pub fn main(&self) -> Markup {

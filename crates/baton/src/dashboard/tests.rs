@@ -38,6 +38,9 @@ fn every_screen_is_a_url_that_leads_back_to_it() {
         "/runs?after=T-9",
         "/tasks/T-1",
         "/runs/R-1.2",
+        "/runs/R-1.2?tab=diff",
+        "/tasks/T-1?tab=handoff",
+        "/agents",
     ] {
         let (path, rest) = url.split_once('?').unwrap_or((url, ""));
         let screen = Screen::of(path, &query(rest)).expect("there is such a page");
@@ -87,6 +90,22 @@ fn an_attempt_that_takes_no_time_can_be_drawn() {
     let scale = Scale::of(&[(Timestamp(5), Timestamp(5))]);
     assert_eq!(scale.place(Timestamp(5)), 0);
     assert_eq!(Scale::of(&[]).place(Timestamp(5)), 0);
+}
+
+#[test]
+fn what_stands_between_backticks_is_code_and_nothing_is_markup() {
+    let drawn = |text: &str| words::prose(text).0;
+    assert_eq!(drawn("name `sid` it"), "name <code>sid</code> it");
+    assert_eq!(drawn("a ` alone"), "a ` alone");
+    assert_eq!(drawn("`<b>` & <i>"), "<code>&lt;b&gt;</code> &amp; &lt;i&gt;");
+    assert_eq!((drawn("``` x"), drawn("a `` b")), ("``` x".into(), "a `` b".into()));
+}
+
+#[test]
+fn a_page_that_shows_a_lease_is_drawn_again_although_nothing_happened() {
+    assert!(!cards("a", "b").is_timed());
+    let timed = Sheet::whole("Board", &html! { circle data-lease="1" {} });
+    assert!(timed.is_timed());
 }
 
 #[test]

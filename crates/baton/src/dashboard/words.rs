@@ -70,7 +70,12 @@ pub fn tone(badge: Badge) -> Tone {
 #[must_use]
 pub fn tone_of_need(need: Need) -> Tone {
     match need {
-        Need::Question | Need::Approval | Need::Input | Need::Review | Need::Limit => Tone::Needs,
+        Need::Question
+        | Need::Approval
+        | Need::Input
+        | Need::Review
+        | Need::Verdict
+        | Need::Limit => Tone::Needs,
         Need::Failure
         | Need::EndedWithoutResult
         | Need::Silent
@@ -170,9 +175,12 @@ pub fn prose(text: &str) -> Markup {
     let paired = parts.len() % 2 == 1;
     html! {
         @for (index, part) in parts.iter().enumerate() {
-            @if paired && index % 2 == 1 && !part.is_empty() { code { (part) } }
-            @else if index > 0 && (!paired || part.is_empty() && index % 2 == 1) { "`" (part) }
-            @else { (part) }
+            @if paired && index % 2 == 1 {
+                @if part.is_empty() { "``" } @else { code { (part) } }
+            } @else {
+                @if !paired && index > 0 { "`" }
+                (part)
+            }
         }
     }
 }

@@ -133,10 +133,7 @@ fn of_entry(task: TaskId, entry: &Entry, line: Option<&LineId>) -> Vec<ReceiptVi
     let (About::Task(_, version), Happened::ToTask(events)) = (entry.about, &entry.happened) else {
         return vec![];
     };
-    let receipts = events.iter().filter_map(|event| {
-        let Event::Verified { receipts, .. } = event else { return None };
-        Some(receipts)
-    });
+    let receipts = events.iter().filter_map(Event::receipts);
     let wanted = receipts.flatten().filter(|one| line.is_none_or(|line| one.line == *line));
     wanted.map(|one| ReceiptView::of(task, version, one)).collect()
 }

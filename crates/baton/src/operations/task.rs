@@ -16,7 +16,6 @@ use baton_store::{Aim, Filter, Told};
 
 use crate::call::Call;
 use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
-use crate::operations::find_project;
 use crate::problem::Problem;
 use crate::shape::{PageSize, When, record};
 use crate::views::{ContractLine, PolicyView, TaskView};
@@ -71,8 +70,6 @@ record! {
         needs_approval: Option<bool>,
         /// Start in this stage right away; without it the task waits in the backlog.
         stage: Option<StageName>,
-        /// Start in the first stage right away.
-        go: Option<bool>,
         /// Not before this time.
         start_at: Option<When>,
         /// How it is tried; what is absent is the default.
@@ -146,12 +143,7 @@ impl Operation for Create {
 
     async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
         let project = self.project.clone();
-        let goes = self.go.unwrap_or(false) && self.stage.is_none();
-        let mut task = self.new_task(call)?;
-        if goes {
-            let stages = find_project(call, &project).await?.what;
-            task.start_in = stages.first().map(|spec| spec.name.clone());
-        }
+        let task = self.new_task(call)?;
         let aim = Aim::Birth(project, vec![Command::Create(Box::new(task))]);
         let done = call.submit(aim).await?;
         call.task_view(&done).await

@@ -9,7 +9,7 @@ use baton_store::read::PAGE_MAX;
 use crate::call::Call;
 use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
-use crate::shape::{When, record};
+use crate::shape::{PageSize, When, record};
 use crate::views::{PauseView, PoolView, WorkerView};
 
 use super::pool;
@@ -18,8 +18,12 @@ use super::pool;
 const WORKERS_MAX: usize = 4_096;
 
 record! {
-    /// Everybody who runs agents for this server.
+    /// Which of those who run agents for this server.
     pub struct List {
+        /// After this one.
+        after: Option<PrincipalId>,
+        /// At most so many; all machines of one stand on one page.
+        limit: Option<PageSize>,
     }
 
     /// Those who are connected to the server that answers.
@@ -27,6 +31,8 @@ record! {
         /// In the order of their names.
         #[at_most(WORKERS_MAX)]
         items: Vec<WorkerView>,
+        /// Where to go on: give it as `after`. Absent at the end.
+        next: Option<PrincipalId>,
     }
 
     /// A worker that shall be handed nothing more; what it holds goes on.
@@ -59,8 +65,17 @@ impl Operation for List {
     async fn perform(self, call: &Call) -> Result<Answered<Workers>, Problem> {
         let (engine, tenant) = (call.engine(), &call.caller().tenant);
         let pools = pool::all(call).await?;
-        let mut items = vec![];
+        let count_max = PageSize::or_usual(self.limit);
+        let (mut items, mut next): (Vec<WorkerView>, _) = (vec![], None);
         for (place, card) in engine.roster().of(tenant).into_iter().take(WORKERS_MAX) {
+            if self.after.as_ref().is_some_and(|after| place.principal <= *after) {
+                continue;
+            }
+            let last = items.last().map(|last| &last.worker);
+            if items.len() >= count_max && last.is_some_and(|last| *last != place.principal) {
+                next = last.cloned();
+                break;
+            }
             let filter = RunFilter {
                 holder: Some(place.principal.clone()),
                 live: Some(true),
@@ -83,7 +98,7 @@ impl Operation for List {
                 drained: own.and_then(|own| PauseView::of(own, engine.now())),
             });
         }
-        Ok(Answered::read(Workers { items }, call.cursor(pools.as_of)))
+        Ok(Answered::read(Workers { items, next }, call.cursor(pools.as_of)))
     }
 }
 

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_domain::ids::{
     Account, AttemptId, Capability, Commit, DeploymentId, ProjectId, RunId, StageName, TenantId,
 };
-use baton_domain::limits::CAPABILITIES_MAX;
+use baton_domain::limits::{CAPABILITIES_MAX, LINES_MAX};
 use baton_domain::project::WorkedBy;
 use baton_domain::run::Purpose;
 use baton_domain::text::{Code, Line, Message, Reason, Text};
 
 use super::frame::frames;
 use super::parts::{
-    About, Caps, Conversation, Deadlines, Packet, Renewal, Secret, Standing, Turn, Verdict,
+    About, Ask, Caps, Conversation, Deadlines, Packet, Renewal, Secret, Standing, Turn, Verdict,
 };
 use super::work::Work;
 use super::{SLOTS_MAX, VARIABLES_MAX};
@@ -107,6 +107,9 @@ frames! {
             head: Option<Commit>,
             /// How it lands, if it is a car of the train.
             landing: Option<Ticket>,
+            /// What is to be run, if the run is held to verify what was submitted: on the head, or else on the work.
+            #[at_most(LINES_MAX)]
+            asks: Option<Vec<Ask>>,
             /// What proves the attempt for its worker, also once it is over. It never goes to the agent.
             token: Secret,
             /// What proves the attempt for its agent: `BATON_CLAIM_TOKEN`.
@@ -165,6 +168,15 @@ frames! {
             attempt: AttemptId,
             /// How.
             how: Standing,
+            /// What is to be run on the work as it is now, if what it submitted is looked at; the answer is `gates`.
+            #[at_most(LINES_MAX)]
+            asks: Option<Vec<Ask>>,
+        }
+
+        /// What the project asks of the run is known: its agent may be started.
+        Bound = "bound" {
+            /// Which attempt.
+            attempt: AttemptId,
         }
 
         /// The agent left a checkpoint: its work is to be kept now.

@@ -13,14 +13,15 @@ use baton_domain::run::{Cap, Death, Purpose};
 use baton_domain::text::Text;
 
 use super::{
-    About, Ack, Alive, Answer, Arrived, Bye, Cancel, Caps, Checkpoint, Checkpointed, Conversation,
-    Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, Gate, Heartbeat, Hello, Lifecycle,
-    Limit, Listen, Log, LogLine, LogVoice, Lost, Merged, Offered, Packet, Permission, Phase,
-    Probed, Question, Released, Renewal, Renewed, Resume, Secret, Standing, Stands, Stopped,
-    Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict, Welcome, Work,
+    About, Ack, Alive, Answer, Arrived, Ask, Bind, Bound, Bye, Cancel, Caps, Checkpoint,
+    Checkpointed, Conversation, Credit, Deadlines, Dispatch, Down, Drain, Exited, Fenced, GateEnd,
+    GateResult, Gates, Heartbeat, Hello, Lifecycle, Limit, Listen, Log, LogLine, LogVoice, Lost,
+    Merged, Offered, Packet, Permission, Phase, Probed, Question, Released, Renewal, Renewed,
+    Resume, Secret, Standing, Stands, Stopped, Ticket, Trouble, Turn, Up, Usage, VERSION, Verdict,
+    Welcome, Work,
 };
 use crate::shape::When;
-use crate::views::{HandoffItem, HandoffSection, HandoffView, Room};
+use crate::views::{ContractLine, HandoffItem, HandoffSection, HandoffView, LineKind, Room};
 
 fn named<T: FromStr>(text: &str) -> T {
     let Ok(value) = text.parse() else { unreachable!("an example is well-formed: {text}") };
@@ -112,7 +113,8 @@ fn meeting() -> Vec<Up> {
         .into(),
         Permission { attempt, seq: 4, id: said("p-1"), what: said("run `cargo publish`") }.into(),
         Question { attempt, seq: 5, id: said("q-1"), text: said("Which of the two?") }.into(),
-        Gate { attempt, seq: 6, line: named("tests"), passed: true, output: Some(digest()) }.into(),
+        bind(attempt).into(),
+        gates(attempt).into(),
         Checkpoint {
             attempt,
             seq: 7,
@@ -124,6 +126,53 @@ fn meeting() -> Vec<Up> {
         }
         .into(),
     ]
+}
+
+fn bind(attempt: AttemptId) -> Bind {
+    let line = ContractLine {
+        id: named("tests"),
+        kind: LineKind::Gate,
+        path: Some(said("out/report.json")),
+        bytes_min: Some(10),
+        schema: Some(digest()),
+        command: Some(said("make test")),
+        timeout: Some(named("20m")),
+        text: Some(said("The guide tells of it")),
+        check: Some(said("grep -q new docs/guide.md")),
+    };
+    Bind {
+        attempt,
+        seq: 6,
+        base: Some(named("4f0c9a1be25d7730a8c61f94d3b2e07a5c18f6d9")),
+        lines: vec![line],
+        protected: Some(vec![said("baton.toml")]),
+        wrong: Some(said("baton.toml: `contract.gates.tests.timeout` must be 1 s to 24 h")),
+    }
+}
+
+fn gates(attempt: AttemptId) -> Gates {
+    let result = GateResult {
+        line: named("tests"),
+        ended: GateEnd::Exited,
+        code: Some(1),
+        why: Some(said("there is no such folder")),
+        took_ms: 61_204,
+        log: Some(digest()),
+        dropped_bytes: Some(70_112),
+        tail: Some(said("2 tests failed")),
+    };
+    Gates {
+        attempt,
+        seq: 6,
+        commit: Some(named("9c41f0d2b7a6e58301cd4492be7f60a1538dd2e7")),
+        environment: digest(),
+        results: vec![result],
+        guarded: Some(vec![said("baton.toml")]),
+    }
+}
+
+fn asks() -> Vec<Ask> {
+    vec![Ask { line: named("tests"), command: said("make test"), timeout_ms: 1_200_000 }]
 }
 
 fn conversation() -> Conversation {
@@ -194,7 +243,7 @@ pub fn downs() -> Vec<Down> {
         fenced: Some(said("lease_lost")),
         stands: Some(Standing::Working),
     };
-    let about = About { frame: Some(said("gate")), attempt: Some(attempt), seq: Some(6) };
+    let about = About { frame: Some(said("gates")), attempt: Some(attempt), seq: Some(6) };
     vec![
         Welcome {
             protocol: VERSION,
@@ -212,14 +261,15 @@ pub fn downs() -> Vec<Down> {
         Fenced { attempt, code: said("lease_lost") }.into(),
         Answer { attempt, id: said("q-1"), text: said("The second one") }.into(),
         Cancel { attempt, why: Verdict::Cancelled }.into(),
-        Stands { attempt, how: Standing::Waiting }.into(),
+        Stands { attempt, how: Standing::Verifying, asks: Some(asks()) }.into(),
+        Bound { attempt }.into(),
         Checkpointed { attempt }.into(),
         Listen { attempt, after: 3 }.into(),
         Drain { until: Some(at()) }.into(),
         Trouble {
-            code: said("not_yet"),
-            detail: said("gates are not taken in yet"),
-            field: Some(said("line")),
+            code: said("invalid"),
+            detail: said("`results` names a line twice"),
+            field: Some(said("results")),
             about: Some(about),
         }
         .into(),
@@ -252,6 +302,7 @@ fn dispatch(attempt: AttemptId) -> Dispatch {
             subject: said("feat: Let readers follow (T-128)"),
             push: Some(said("origin")),
         }),
+        asks: Some(asks()),
         token: token('7'),
         agent_token: token('9'),
         env: Some(BTreeMap::from([("BATON_PROJECT".to_owned(), said("shop"))])),

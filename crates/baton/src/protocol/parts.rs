@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use baton_domain::deadline::{Allows, Deadline, allowed};
-use baton_domain::ids::{Account, AttemptId, Capability};
+use baton_domain::ids::{Account, AttemptId, Capability, Digest, LineId};
 use baton_domain::limits::CAPABILITIES_MAX;
 use baton_domain::policy::Policy;
-use baton_domain::text::{CLAIM_TOKEN_PREFIX, Text};
+use baton_domain::text::{CLAIM_TOKEN_PREFIX, Line, Reason, Text};
 use baton_domain::time::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,18 @@ words! {
         Unfit = "unfit",
         /// The target branch may not be moved now.
         Waits = "waits",
+    }
+
+    /// How a command of a contract ended.
+    pub enum GateEnd {
+        /// By itself.
+        Exited = "exited",
+        /// By a signal.
+        Signalled = "signalled",
+        /// Its time was up.
+        TimedOut = "timed_out",
+        /// It never began.
+        NotStarted = "not_started",
     }
 
     /// What a dispatch is for.
@@ -169,6 +181,36 @@ record! {
         cached_tokens: u64,
         /// Millionths of a currency unit.
         cost_micros: u64,
+    }
+
+    /// A command of a contract that is to be run on what was submitted.
+    pub struct Ask {
+        /// The line.
+        line: LineId,
+        /// The command, for a shell.
+        command: Line,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    }
+
+    /// What became of a command of a contract.
+    pub struct GateResult {
+        /// The line.
+        line: LineId,
+        /// How it ended.
+        ended: GateEnd,
+        /// The code that it exited with, or the number of the signal.
+        code: Option<u32>,
+        /// Why it never began.
+        why: Option<Reason>,
+        /// How long it took, in milliseconds.
+        took_ms: u64,
+        /// What it said at the end, handed in as a blob.
+        log: Option<Digest>,
+        /// Bytes that it said before that and that were dropped.
+        dropped_bytes: Option<u64>,
+        /// The last that it said, for whoever goes on: in the log is more.
+        tail: Option<Line>,
     }
 
     /// A lease that was renewed.

@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::command::Unfit;
 use baton_domain::deadline::Deadline;
-use baton_domain::ids::{
-    Account, AttemptId, Capability, Commit, DeploymentId, Digest, Label, LineId,
-};
-use baton_domain::limits::{CAPABILITIES_MAX, EVIDENCE_MAX};
+use baton_domain::ids::{Account, AttemptId, Capability, Commit, DeploymentId, Digest, Label};
+use baton_domain::limits::{CAPABILITIES_MAX, EVIDENCE_MAX, GUARDED_MAX, LINES_MAX};
 use baton_domain::run::{Cap, Death};
 use baton_domain::text::{Code, Line, Message, Reason, Summary, Text};
 
 use super::frame::frames;
-use super::parts::{Alive, Arrived, Conversation, Offered, Phase};
+use super::parts::{Alive, Arrived, Conversation, GateResult, Offered, Phase};
 use super::work::Work;
 use super::{ACCOUNTS_MAX, AGENTS_MAX, SLOTS_MAX};
+use crate::contract::PROTECTED_MAX;
 use crate::shape::When;
-use crate::views::{LOG_LINES_MAX, LogLine};
+use crate::views::{ContractLine, LOG_LINES_MAX, LogLine};
 
 frames! {
     /// What a worker says.
@@ -133,18 +132,41 @@ frames! {
             text: Message,
         }
 
-        /// What a gate found. Servers of today answer with the problem `not_yet`.
-        Gate = "gate" {
+        /// What the project asks of the run, from the commit that its work begins from. Nothing is started before it is
+        /// acknowledged.
+        Bind = "bind" {
             /// Which attempt.
             attempt: AttemptId,
             /// The number of the frame among those of its attempt, from 1.
             seq: u64,
-            /// The line of the contract.
-            line: LineId,
-            /// Whether it holds.
-            passed: bool,
-            /// Its output, handed in as a blob.
-            output: Option<Digest>,
+            /// The commit; none of a plain folder.
+            base: Option<Commit>,
+            /// The lines of the project and of the stage.
+            #[at_most(LINES_MAX)]
+            lines: Vec<ContractLine>,
+            /// Paths whose change somebody must look at, as patterns.
+            #[at_most(PROTECTED_MAX)]
+            protected: Option<Vec<Line>>,
+            /// Why nobody can tell what it asks for: then the run is parked.
+            wrong: Option<Reason>,
+        }
+
+        /// What was found of what was submitted, of every command that was asked for.
+        Gates = "gates" {
+            /// Which attempt.
+            attempt: AttemptId,
+            /// The number of the frame among those of its attempt, from 1.
+            seq: u64,
+            /// The exact commit; none of a plain folder.
+            commit: Option<Commit>,
+            /// What the commands were run in: equal digests are equal surroundings.
+            environment: Digest,
+            /// What became of each.
+            #[at_most(LINES_MAX)]
+            results: Vec<GateResult>,
+            /// Protected paths that are not as they were when the task began.
+            #[at_most(GUARDED_MAX)]
+            guarded: Option<Vec<Line>>,
         }
 
         /// The work as it is now, kept where the next attempt finds it.
@@ -276,7 +298,8 @@ impl Up {
             Self::Limit(frame) => (frame.attempt, frame.seq),
             Self::Permission(frame) => (frame.attempt, frame.seq),
             Self::Question(frame) => (frame.attempt, frame.seq),
-            Self::Gate(frame) => (frame.attempt, frame.seq),
+            Self::Bind(frame) => (frame.attempt, frame.seq),
+            Self::Gates(frame) => (frame.attempt, frame.seq),
             Self::Checkpoint(frame) => (frame.attempt, frame.seq),
             Self::Exited(frame) => (frame.attempt, frame.seq),
             Self::Stopped(frame) => (frame.attempt, frame.seq),
@@ -299,7 +322,8 @@ impl Up {
             Self::Limit(frame) => frame.seq = number,
             Self::Permission(frame) => frame.seq = number,
             Self::Question(frame) => frame.seq = number,
-            Self::Gate(frame) => frame.seq = number,
+            Self::Bind(frame) => frame.seq = number,
+            Self::Gates(frame) => frame.seq = number,
             Self::Checkpoint(frame) => frame.seq = number,
             Self::Exited(frame) => frame.seq = number,
             Self::Stopped(frame) => frame.seq = number,
@@ -323,7 +347,8 @@ impl Up {
             | Self::Released(_)
             | Self::Probed(_)
             | Self::Merged(_)
-            | Self::Gate(_) => true,
+            | Self::Bind(_)
+            | Self::Gates(_) => true,
             Self::Lifecycle(frame) => matches!(frame.phase, Phase::TimedOut | Phase::Exceeded),
             Self::Hello(_)
             | Self::Credit(_)

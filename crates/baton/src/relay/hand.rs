@@ -27,6 +27,7 @@ use crate::train::subject;
 use crate::views::HandoffView;
 
 use super::post::{Mine, Post, ToldSoFar};
+use super::proof::asked;
 
 /// How long one wait for work lasts: then the worker's accounts are looked at again.
 const WAIT: Duration = Duration::from_secs(60);
@@ -247,6 +248,7 @@ impl Post {
             work: newest_work(&call, flow.checkpoints, id).await?,
             head: flow.head.clone(),
             landing: ticket(&project, &row, held.purpose),
+            asks: (held.purpose == Purpose::Verify).then(|| asked(&row.brief)),
             token: Secret::new(supervisor.reveal()),
             agent_token: Secret::new(agent.reveal()),
             env: Some([("BATON_PROJECT".to_owned(), name)].into()),

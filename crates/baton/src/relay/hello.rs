@@ -16,7 +16,7 @@ use crate::identity::Caller;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    Alive, Fenced, Hello, Renewal, Renewed, Resume, SLOTS_MAX, VERSION, Welcome,
+    Alive, Fenced, Hello, Renewal, Renewed, Resume, SLOTS_MAX, Standing, VERSION, Welcome,
 };
 use crate::tokens::{Pass, Speaker};
 
@@ -173,7 +173,8 @@ impl Post {
             if let Some(mine) = self.lock().get_mut(&attempt) {
                 mine.told.stop = stands.stop.is_some();
                 mine.told.fenced = stands.fenced.is_some();
-                mine.told.stands = stands.stands;
+                // What is to be checked is told by itself.
+                mine.told.stands = stands.stands.filter(|how| *how != Standing::Verifying);
             }
             resume.push(stands);
         }

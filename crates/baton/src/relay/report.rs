@@ -19,13 +19,13 @@ use crate::operations::WORKERS_OWN;
 use crate::points::{self, Point};
 use crate::problem::Problem;
 use crate::protocol::{
-    About, Ack, Arrived, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit, Merged,
-    Phase, Side as _, Trouble, Up, Work,
+    About, Ack, Arrived, Bound, Checkpoint, Conversation, Fenced, LOG_KEPT_AS, Lifecycle, Limit,
+    Merged, Phase, Side as _, Trouble, Up, Work,
 };
 use crate::shape::choices::Word as _;
 
 use super::hello::lost;
-use super::post::{Post, holds};
+use super::post::{Post, holds, standing};
 use super::{too_slow, trouble};
 
 /// How long an account rests after a hard limit that does not say until when.
@@ -36,10 +36,10 @@ const LATE_BACK_MAX: usize = 8;
 const MAY_IT: &str = "The agent asks for permission: ";
 
 /// Why a frame is not carried out.
-struct Wrong {
-    code: &'static str,
-    detail: String,
-    field: Option<&'static str>,
+pub(super) struct Wrong {
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+    pub(super) field: Option<&'static str>,
 }
 
 impl Post {
@@ -76,6 +76,7 @@ impl Post {
             Ok(committed) => {
                 points::pass(Point::ReportCommitted);
                 self.ack(attempt, seq)?;
+                self.say_bound(&up, attempt).await?;
                 if let (Up::Checkpoint(_), Some(flow)) = (&up, &committed.task) {
                     self.knows_checkpoints(flow, attempt);
                 }
@@ -90,7 +91,10 @@ impl Post {
                     }
                 }
             }
-            Err(Error::Refused(Refusal::HeardBefore { heard })) => self.ack(attempt, heard),
+            Err(Error::Refused(Refusal::HeardBefore { heard })) => {
+                self.ack(attempt, heard)?;
+                self.say_bound(&up, attempt).await
+            }
             Err(Error::Refused(Refusal::LeaseLost | Refusal::NotFound)) => {
                 tracing::info!(%attempt, seq, frame = up.word(), "a frame of an attempt that is over");
                 self.ack(attempt, seq)?;
@@ -104,6 +108,16 @@ impl Post {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Its agent may be started, if that is what the worker waits for.
+    async fn say_bound(&self, up: &Up, attempt: AttemptId) -> Result<(), Problem> {
+        let Up::Bind(_) = up else { return Ok(()) };
+        let row = self.relay.engine().task(&self.caller.tenant, attempt.task).await?.what;
+        if row.is_some_and(|row| standing(&row.flow, attempt).is_some()) {
+            self.say(Bound { attempt }).map_err(|_| too_slow())?;
+        }
+        Ok(())
     }
 
     fn ack(&self, attempt: AttemptId, seq: u64) -> Result<(), Problem> {
@@ -125,7 +139,8 @@ impl Post {
             | Up::Credit(_)
             | Up::Usage(_)
             | Up::Limit(_)
-            | Up::Gate(_)
+            | Up::Bind(_)
+            | Up::Gates(_)
             | Up::Checkpoint(_)
             | Up::Exited(_)
             | Up::Stopped(_)
@@ -165,11 +180,8 @@ impl Post {
             }
             Up::Question(frame) => ask(frame.text.clone()),
             Up::Permission(frame) => ask(permission(&frame.what)),
-            Up::Gate(_) => Err(Refused::Frame(Wrong {
-                code: "not_yet",
-                detail: "gates are not taken in yet".to_owned(),
-                field: None,
-            })),
+            Up::Bind(frame) => self.bound(frame, proof).await,
+            Up::Gates(frame) => self.found(frame, proof).await,
             Up::Checkpoint(frame) => {
                 let usual = || Summary::new("summary", "Snapshot").expect("a word is a text");
                 let summary = frame.summary.clone().unwrap_or_else(usual);
@@ -265,7 +277,7 @@ impl Post {
 }
 
 /// Why a frame does not become an order.
-enum Refused {
+pub(super) enum Refused {
     /// It is wrong.
     Frame(Wrong),
     /// Nobody can tell.

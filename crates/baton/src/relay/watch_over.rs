@@ -18,6 +18,7 @@ use crate::protocol::{Answer, Cancel, Checkpointed, Fenced, Standing, Stands};
 
 use super::hello::lost;
 use super::post::{Post, ToldSoFar, holds, standing, stopping};
+use super::proof::asked;
 use super::too_slow;
 
 /// At least so long between two looks, so that a busy tenant is not read once per commit and worker.
@@ -120,7 +121,7 @@ impl Post {
                 }
             } else {
                 self.tell_checkpoint(flow, attempt)?;
-                self.tell_standing(flow, attempt)?;
+                self.tell_standing(flow, attempt).await?;
                 self.tell_answer(flow, attempt).await?;
             }
         }
@@ -146,12 +147,19 @@ impl Post {
     }
 
     /// How the run stands, when that changed: an agent that waits for a person is not hung.
-    fn tell_standing(&self, flow: &Flow, attempt: AttemptId) -> Result<(), Problem> {
+    async fn tell_standing(&self, flow: &Flow, attempt: AttemptId) -> Result<(), Problem> {
         let Some(how) = standing(flow, attempt) else { return Ok(()) };
         // A run that was handed over, and one of which nothing was said, is worked on.
         let known = |before: Option<Standing>| before.unwrap_or(Standing::Working) == how;
         if self.tells(attempt, |told| known(told.stands.replace(how))) {
-            self.say(Stands { attempt, how }).map_err(|_| too_slow())?;
+            let asks = match how {
+                Standing::Verifying => {
+                    let row = self.relay.engine().task(&self.caller.tenant, flow.id).await?;
+                    row.what.map(|row| asked(&row.brief))
+                }
+                Standing::Working | Standing::Waiting | Standing::Held => None,
+            };
+            self.say(Stands { attempt, how, asks }).map_err(|_| too_slow())?;
         }
         Ok(())
     }

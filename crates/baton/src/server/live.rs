@@ -22,6 +22,9 @@ use super::limits::Limits;
 
 /// Keeps proxies and browsers from thinking that nobody is there.
 const COMMENT: &[u8] = b":\n\n";
+/// How often nothing is heard before a page is drawn again all the same: some things change by the passing
+/// of time alone, and nobody waits for those with a watch in hand.
+const QUIET_MAX: u32 = 4;
 /// What is read at once of what a browser says, which nobody listens to.
 const HEARD_BYTES: usize = 16;
 
@@ -81,6 +84,7 @@ impl Watcher {
         if !self.write(socket, &[head.as_bytes(), &event(&whole)].concat()).await {
             return;
         }
+        let (mut head, mut quiet) = (self.onlooker.head().await, 0);
         loop {
             let mut comment = pin!(sleep(self.limits.comment));
             let heard = tokio::select! {
@@ -91,12 +95,18 @@ impl Watcher {
                     if !self.write(socket, COMMENT).await {
                         return;
                     }
+                    quiet += 1;
+                    let passed = std::mem::replace(&mut head, self.onlooker.head().await) != head;
+                    if !passed && quiet < QUIET_MAX && !self.sheet.is_timed() {
+                        continue;
+                    }
                     true
                 }
             };
             if !heard {
                 return;
             }
+            quiet = 0;
             // More may come at once: one look for all of it.
             sleep(self.limits.glance).await;
             // A page that cannot be drawn now is drawn the next time, or after a reconnection.

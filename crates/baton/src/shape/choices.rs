@@ -138,6 +138,6 @@ choices! {
         StopUnverified = "stop_unverified", Starved = "starved", Limit = "limit",
         Recurring = "recurring", Input = "input", DependencyFailed = "dependency_failed",
         ChildrenUndone = "children_undone",
-        Review = "review",
+        Review = "review", Verdict = "verdict",
     }
 }

@@ -76,6 +76,10 @@ words! {
         NoVerifier = "no_verifier",
         /// The home of its project, which alone merges, is not there.
         HomeAbsent = "home_absent",
+        /// Somebody else must say what they found of what was submitted.
+        ReviewOpen = "review_open",
+        /// What was submitted names no tree that a worker could check.
+        NoTree = "no_tree",
         /// It has queued for longer than it should.
         Starving = "starving",
         /// Nothing stands in its way: it waits for its turn.
@@ -190,6 +194,8 @@ fn code(hindrance: &Hindrance) -> CauseCode {
         Hindrance::NoWorker => CauseCode::NoWorker,
         Hindrance::NoVerifier => CauseCode::NoVerifier,
         Hindrance::HomeAbsent { .. } => CauseCode::HomeAbsent,
+        Hindrance::ReviewOpen => CauseCode::ReviewOpen,
+        Hindrance::NoTree => CauseCode::NoTree,
         Hindrance::Starving => CauseCode::Starving,
         Hindrance::Queued => CauseCode::Queued,
     }
@@ -265,6 +271,10 @@ fn sentence(hindrance: &Hindrance) -> String {
         Hindrance::HomeAbsent { home } => {
             format!("{home} is the home of its project and alone merges; it is not there.")
         }
+        Hindrance::ReviewOpen => "Its commands passed, and nobody has reviewed it.".into(),
+        Hindrance::NoTree => {
+            "What was submitted names no tree, so that no worker can check it.".into()
+        }
         Hindrance::Starving => "It has queued for longer than it should.".into(),
         Hindrance::Queued => "Nothing stands in its way: it waits for its turn.".into(),
     }
@@ -326,6 +336,8 @@ fn until(hindrance: &Hindrance) -> Option<Timestamp> {
         | Hindrance::NoWorker
         | Hindrance::NoVerifier
         | Hindrance::HomeAbsent { .. }
+        | Hindrance::ReviewOpen
+        | Hindrance::NoTree
         | Hindrance::Starving
         | Hindrance::Queued => None,
     }
@@ -370,7 +382,9 @@ fn command(task: TaskId, next: &Remedy) -> Option<String> {
             let able = capabilities.iter().map(|able| format!(" --capabilities {able}"));
             format!("baton run claim{}", able.collect::<String>())
         }
-        Remedy::StartVerifier => return None,
+        Remedy::StartVerifier => "baton work".to_owned(),
+        Remedy::Review => format!("baton review {task} approve \"…\""),
+        Remedy::Waive => format!("baton run waive {task} --reason \"…\""),
     })
 }
 

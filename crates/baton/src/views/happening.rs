@@ -78,6 +78,10 @@ words! {
         Submitted = "submitted",
         /// Lines of the contract were checked.
         Verified = "verified",
+        /// It is known what the project asks for.
+        Bound = "bound",
+        /// A reviewer said what was found.
+        Reviewed = "reviewed",
         /// The agent ended while it was being verified.
         Exited = "exited",
         /// Death is awaited; then the verdict counts.
@@ -240,6 +244,8 @@ fn of_task(event: &Event) -> EventKind {
         Event::Spent { .. } => EventKind::Spent,
         Event::Submitted { .. } => EventKind::Submitted,
         Event::Verified { .. } => EventKind::Verified,
+        Event::Bound { .. } => EventKind::Bound,
+        Event::Reviewed { .. } => EventKind::Reviewed,
         Event::Exited => EventKind::Exited,
         Event::Stopping { .. } => EventKind::Stopping,
         Event::Survived => EventKind::Survived,

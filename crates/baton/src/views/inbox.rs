@@ -103,6 +103,7 @@ fn since(flow: &Flow, need: Need) -> (Option<Timestamp>, Lookup) {
         },
         Need::Approval => (Some(flow.created_at), Lookup::Nothing),
         Need::Failure | Need::Review => (None, finished()),
+        Need::Verdict => (flow.run.as_ref().map(|run| run.ready_at), Lookup::Nothing),
         Need::EndedWithoutResult | Need::Limit | Need::Recurring | Need::Input => {
             match block(flow) {
                 Some(block) => (Some(block.at), Lookup::Words(block.raised)),
@@ -141,7 +142,8 @@ fn otherwise(flow: &Flow, need: Need) -> (&'static str, Option<Timestamp>) {
         | Need::Input
         | Need::DependencyFailed
         | Need::ChildrenUndone
-        | Need::Review => ("nothing: it waits for as long as nobody acts", None),
+        | Need::Review
+        | Need::Verdict => ("nothing: it waits for as long as nobody acts", None),
     }
 }
 
@@ -162,6 +164,7 @@ fn command(flow: &Flow, need: Need) -> String {
             None => format!("baton explain {task}"),
         },
         Need::ChildrenUndone => format!("baton task close {task} --reason \"…\""),
+        Need::Verdict => format!("baton review {task} approve \"…\""),
         Need::Review => format!("baton task unhold {task} --reason \"…\""),
     }
 }

@@ -16,14 +16,15 @@ use tokio::time::sleep;
 use crate::adapters::{Follower, Program, Reply};
 use crate::clock::{awake_ms, boot_ms};
 use crate::points::{self, Point};
-use crate::protocol::{Caps, Conversation};
+use crate::protocol::{Ask, Caps, Conversation, Standing};
 use crate::shim::spool::Reader;
 use crate::shim::{self, Change, Found, Handle, Place, Proof, Status};
 use crate::worktree;
 
 use super::card::Card;
+use super::check::Checking;
 use super::courier::Courier;
-use super::course::{At, BUSY_EVERY_MS, Course, Input, Terms, Told, Why};
+use super::course::{At, BUSY_EVERY_MS, Course, Input, Said, Terms, Told, Why};
 use super::ground::Ground;
 use super::link::Link;
 use super::log::Log;
@@ -35,6 +36,7 @@ pub use words::{Word, renewed, word_of, words_of};
 
 mod acts;
 mod begin;
+mod checks;
 mod follow;
 mod words;
 
@@ -91,6 +93,12 @@ pub struct Driver {
     fence: At,
     /// When it was last looked what its processes use.
     looked: At,
+    /// Whether it is not acknowledged what its project asks for: then nothing is started.
+    is_unbound: bool,
+    /// What is to be run on what was submitted, and whether the work is being kept for it.
+    asked: Option<(Vec<Ask>, bool)>,
+    /// What was submitted, while it is being checked.
+    checking: Option<Checking>,
     over: bool,
 }
 
@@ -141,6 +149,9 @@ impl Driver {
             slept: slept(),
             fence: At(0),
             looked: now(),
+            is_unbound: false,
+            asked: None,
+            checking: None,
             over: false,
         }
     }
@@ -303,7 +314,14 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let checked = async {
+            match &mut self.checking {
+                Some(checking) => checking.done().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            found = checked => self.checked(found).await,
             change = changed => match change {
                 Some(Change::Spool(_) | Change::Exited(_)) => self.catch_up().await,
                 Some(Change::Stopped(proof)) => self.stopped(proof).await,
@@ -366,6 +384,12 @@ impl Driver {
     }
 
     async fn hear(&mut self, word: Word) {
+        // The word that it is acknowledged may have been lost with a connection.
+        if matches!(word, Word::Said(Said::Stands(Standing::Working)))
+            && self.link.waiting(self.card.dispatch.attempt) == 0
+        {
+            self.is_unbound = false;
+        }
         let input = match word {
             Word::Listen { after } => {
                 self.catch_up().await;
@@ -379,10 +403,20 @@ impl Driver {
             }
             Word::Cut => Input::Cut,
             Word::Drain => Input::Drain,
+            Word::Bound => {
+                self.is_unbound = false;
+                return;
+            }
+            Word::Check(asks) => {
+                self.asked = Some((asks, false));
+                Input::Said(Said::Stands(Standing::Verifying))
+            }
         };
+        self.mind(&input);
         // What the agent did before is known before what is said about it.
         self.catch_up().await;
         self.feed(input, now()).await;
+        self.check_now();
     }
 }
 

@@ -117,6 +117,8 @@ pub struct Course {
     keeps: Option<Why>,
     latch: Option<Latch>,
     is_fenced: bool,
+    /// Whether what it submitted is being checked: its end waits for that.
+    checks: bool,
     ladder: Ladder,
     is_over: bool,
 }
@@ -178,6 +180,7 @@ impl Course {
             keeps: None,
             latch: None,
             is_fenced: false,
+            checks: false,
             ladder: Ladder::default(),
             is_over: false,
         }
@@ -229,6 +232,8 @@ impl Course {
             Input::Moved { tree } => self.moved(tree, at),
             Input::Busy { cpu_ms } if self.latch.is_none() => self.busy(cpu_ms, at),
             Input::Kept => self.kept(at),
+            Input::Checked => self.checked(at),
+            Input::Unchecked(why) => self.unchecked(&why, at),
             Input::Slept { millis } => self.clocks.slept(millis),
             Input::Drain => {
                 let reason = sentence("the worker ends");
@@ -251,6 +256,8 @@ impl Course {
         let ends = self.latch.is_some();
         match said {
             Said::Fenced(_) => self.fenced(at),
+            // Its agent is gone; what it submitted is not.
+            Said::Stands(Standing::Verifying) if self.awaits_checks() => self.checks = true,
             // What ends is told nothing more.
             Said::Answer { .. } | Said::Cancel(_) | Said::Stands(_) | Said::Checkpointed
                 if ends => {}

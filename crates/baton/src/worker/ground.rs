@@ -17,6 +17,7 @@ use crate::worktree::{
     Worktree,
 };
 
+use super::bind;
 use super::card::Card;
 use super::errand::{Errand, SETUP_MAX};
 use super::prepare::{self, Premises, Whose};
@@ -129,6 +130,9 @@ impl Premises {
             (None, Some(work)) => (self.commit(dispatch, &work.base)?, None),
             (None, None) => return Err(Error::NoCommit("HEAD".to_owned()).into()),
         };
+        if let (Some(own), None, false) = (repository, &from, is_there) {
+            bind::check(own, &base, &dispatch.stage)?;
+        }
         let commands = match is_there {
             true => vec![],
             false => stuff.setup(&base, from.as_ref())?,

@@ -156,6 +156,11 @@ impl Link {
         self.say(Credit { n: 0, checks: None, merges: Some(n) });
     }
 
+    /// There is room for so many more submissions to be verified.
+    pub fn credit_checks(&self, n: u16) {
+        self.say(Credit { n: 0, checks: Some(n), merges: None });
+    }
+
     /// These attempts live. Whether that is on its way: then it is answered, unless the link is cut.
     #[must_use]
     pub fn heartbeat(&self, attempts: Vec<AttemptId>) -> bool {

@@ -25,6 +25,7 @@ use crate::shim::{Limits, Spec, Want, Wanted};
 use crate::surroundings::Hidden;
 use crate::worktree::{self, Ports, of_generation, of_task, plain};
 
+use super::bind;
 use super::card::{Card, Talk};
 use super::ground::{Ground, Site};
 use super::settings::{Agent, Found, Settings};
@@ -84,6 +85,8 @@ pub struct Furnished {
     pub spec: Spec,
     /// Where it works.
     pub ground: Ground,
+    /// What its project asks of it, if that says something.
+    pub terms: Option<bind::Terms>,
 }
 
 /// Why nothing was started.
@@ -107,6 +110,9 @@ pub enum Error {
          worktree list`, and commit it to the project or remove it"
     )]
     Unseen { program: String, path: String },
+    /// Nobody can tell what the project asks for.
+    #[error("{0}")]
+    Contract(String),
     /// The project is not here.
     #[error("the project's folder {} is not on this machine", .0.display())]
     Elsewhere(PathBuf),
@@ -220,13 +226,15 @@ impl Premises {
         card.home = self.of_task(&whose, card.dispatch.attempt.task).join(home);
         card.talk.move_to(&card.home, card.program(), self.chance.as_ref());
         look_first(&card, &ground)?;
+        let terms =
+            bind::terms(&ground, self.root(&card.dispatch).as_deref(), &card.dispatch.stage)?;
         make_folder(&card.home).map_err(at(&card.home))?;
         let tmp = tmp_of(&card);
         make_tmp(&tmp).map_err(at(&tmp))?;
         match self.spec(&card, &ground) {
             Ok(spec) => {
                 points::pass(Point::CardWritten);
-                Ok(Furnished { card, spec, ground })
+                Ok(Furnished { card, spec, ground, terms })
             }
             Err(error) => {
                 self.clear(&card);
@@ -351,15 +359,15 @@ impl Premises {
         env
     }
 
-    /// Where the gates of the train are run.
+    /// Where the commands of contracts are run.
     #[must_use]
-    pub fn rooms_of(&self, whose: &Whose) -> Rooms {
+    pub fn rooms(&self, whose: &Whose, dispatch: &Dispatch) -> Rooms {
         Rooms {
             folder: self.folder().join("rooms"),
             deployment: plain(whose.deployment.as_str()),
             variables: self.found.variables.clone(),
             hidden: [&self.data].into_iter().chain(&self.secrets).cloned().collect(),
-            fixed: vec![],
+            fixed: self.root(dispatch).into_iter().filter(|root| root.is_dir()).collect(),
             isolation: self.isolation(),
             shim: None,
         }

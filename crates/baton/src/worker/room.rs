@@ -52,6 +52,15 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
         if more > 0 {
             self.link.credit_merges(more);
         }
+        let more = self.checks.promise();
+        if more > 0 {
+            self.link.credit_checks(more);
+        }
+    }
+
+    /// Whether nothing is merged or checked.
+    pub(super) fn is_still(&self) -> bool {
+        self.yard.is_empty() && self.checks.is_empty()
     }
 
     /// Whether the disk and the memory are enough for one more agent now.

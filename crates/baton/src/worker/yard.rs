@@ -155,7 +155,7 @@ impl<T: FnMut(Sign) + Send> Worker<T> {
 }
 
 /// What is told of an attempt of which nothing was begun, or nothing is certain.
-fn given_back(attempt: AttemptId, why: &str, until: Option<When>) -> [Up; 2] {
+pub(super) fn given_back(attempt: AttemptId, why: &str, until: Option<When>) -> [Up; 2] {
     let (death, survivor) = (Death::NotStarted, false);
     let until = until.or_else(|| Some(When(attempt::wall() + NO_ROOM_REST)));
     [

@@ -54,6 +54,16 @@ test('what an agent does appears on an open page by itself', async () => {
   await leave(page);
 });
 
+test('a page on which somebody has clicked stays up to date', async () => {
+  const page = await look(house);
+  await page.goto(`${house.url}/board`);
+  await live(page);
+  await page.locator('#stage-done').click({ position: { x: 20, y: 200 } });
+  await ask('POST', '/v1/tasks', { project: 'shop', title: 'Made after a click' });
+  await page.locator('.card', { hasText: 'Made after a click' }).waitFor();
+  await leave(page);
+});
+
 test('what somebody writes survives everything that changes around it', async () => {
   const page = await look(house);
   await page.goto(`${house.url}/inbox?task=${tasks.parked}`);

@@ -72,10 +72,12 @@ async function watched() {
 
 test('two hundred payloads through every field are text on every page', async () => {
   const { page, asked } = await watched();
-  const pages = ['/inbox', '/board', '/runs', '/agents'];
-  for (const id of tasks) pages.push(`/tasks/${id}`);
+  // All titles stand in the list; every second task, each way in in half of its clothes, is looked at by itself.
+  const pages = ['/inbox', '/board', '/agents', '/runs'];
+  for (const index of [50, 100, 150]) pages.push(`/runs?after=${tasks[index]}`);
+  for (const [index, id] of tasks.entries()) if ((index + Math.floor(index / 8)) % 2 === 0) pages.push(`/tasks/${id}`);
   for (const id of tasks.slice(0, 8)) for (const tab of ['events', 'handoff', 'logs', 'diff']) pages.push(`/tasks/${id}?tab=${tab}`);
-  for (const [index, id] of tasks.entries()) if (index % 5 === 0) pages.push(`/inbox?task=${id}`);
+  for (const [index, id] of tasks.entries()) if (index % 9 === 0) pages.push(`/inbox?task=${id}`);
   for (const where of pages) {
     await page.goto(house.url + where, { waitUntil: 'domcontentloaded' });
     const foreign = await page.evaluate(() => [...document.querySelectorAll('iframe, object, embed, base, math, marquee, video, template, style, [onerror], [onload], [onfocus], [ontoggle], a[href^="javascript:"]')].length
@@ -106,11 +108,12 @@ test('payloads that arrive while somebody looks are text, too', async () => {
 
 test('payloads in a URL are text, too', async () => {
   const { page } = await watched();
-  for (const payload of PAYLOADS.filter((_, index) => index % 8 < 4)) {
-    for (const where of ['/board?q=', '/runs?q=', '/inbox?task=', '/tasks/T-1?tab=', '/runs?project=']) {
-      const answer = await page.goto(house.url + where + encodeURIComponent(payload), { waitUntil: 'domcontentloaded' });
-      assert.ok([200, 404, 422].includes(answer.status()), `${where}${payload}: ${answer.status()}`);
-    }
+  const places = ['/runs?q=', '/board?q=', '/inbox?task=', '/tasks/T-1?tab=', '/runs?project='];
+  for (const [index, payload] of PAYLOADS.entries()) {
+    if ((index + Math.floor(index / 8)) % 3) continue;
+    const where = places[index % places.length];
+    const answer = await page.goto(house.url + where + encodeURIComponent(payload), { waitUntil: 'domcontentloaded' });
+    assert.ok([200, 404, 422].includes(answer.status()), `${where}${payload}: ${answer.status()}`);
   }
   assert.deepEqual(page.complaints, []);
   await leave(page);
@@ -148,7 +151,7 @@ test('every page says what may run in it, and no page of another site can hold o
   const port = new URL(house.url).port;
   for (const host of ['evil.example', `evil.example:${port}`, `LOCALHOST.:${port}`]) {
     const answer = await page.context().request.get(`${house.url}/board`, { headers: { host }, maxRedirects: 0 });
-    assert.ok([400, 403].includes(answer.status()), `${host}: ${answer.status()}`);
+    assert.ok([400, 403, 421].includes(answer.status()), `${host}: ${answer.status()}`);
   }
   for (const headers of [{ origin: 'http://evil.example' }, { origin: 'null' }, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }]) {
     const answer = await page.context().request.get(`${house.url}/board`, { headers, maxRedirects: 0 });

@@ -1,10 +1,9 @@
 // A house to look at: a real server in a folder of its own, a real browser, and people and agents who
 // ask the table as everybody does.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
 
@@ -20,7 +19,9 @@ const PATIENCE = 20_000;
 
 // Starts a server in an empty folder; `again` starts it anew in the same one.
 export async function open() {
-  const place = mkdtempSync(path.join(os.tmpdir(), 'baton-browser-'));
+  // Not in /tmp, of which agents have their own.
+  mkdirSync(path.join(TOOLS, 'houses'), { recursive: true });
+  const place = mkdtempSync(path.join(TOOLS, 'houses', 'house-'));
   const house = { place, data: path.join(place, 'data'), server: null, url: null, key: null };
   await start(house, '127.0.0.1:0');
   return house;
@@ -44,8 +45,30 @@ export async function stop(house) {
 }
 
 export async function close(house) {
+  if (house.worker && house.worker.exitCode === null) {
+    house.worker.kill();
+    await once(house.worker, 'exit');
+  }
   await stop(house);
   rmSync(house.place, { recursive: true, force: true });
+}
+
+// A project that is a repository, and a worker whose agent does what these steps say.
+export async function work(house, steps) {
+  const root = path.join(house.place, 'shop');
+  mkdirSync(root);
+  writeFileSync(path.join(root, 'README'), 'hello\n');
+  const git = (...words) => execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.c', ...words], { cwd: root });
+  git('init', '-q');
+  git('add', '-A');
+  git('commit', '-qm', 'First');
+  writeFileSync(path.join(house.place, 'steps'), steps);
+  writeFileSync(path.join(house.data, 'worker.toml'), "slots = 2\nmemory_floor = '0'\ndisk_floor = '0'\n"
+    + `[agents.demo]\nprogram = 'script'\narguments = ['${path.join(house.place, 'steps')}']\n`);
+  await caller(house)('PUT', '/v1/projects/shop', { root });
+  const env = { PATH: process.env.PATH, BATON_HOME: house.data };
+  house.worker = spawn(BATON, ['work', '--json'], { env, cwd: house.place, stdio: ['ignore', 'pipe', process.env.LOUD ? 'inherit' : 'ignore'] });
+  await once(readline.createInterface({ input: house.worker.stdout }), 'line');
 }
 
 // Somebody who asks: `ask(method, path, body)`, and what is refused is an error unless it is wanted.
@@ -124,7 +147,7 @@ export async function look(house, { size = WIDE, theme = 'dark', script = true, 
   });
   // Whoever works on looks sees changes of style and script without building anew.
   if (process.env.ASSETS) {
-    await context.route(/\/assets\/[0-9a-f]+-(base\.css|pages\.css|app\.js|board\.js)$/, (route) => {
+    await context.route(/\/assets\/[0-9a-f]+-(base\.css|pages\.css|app\.js|board\.js|logs\.js)$/, (route) => {
       const name = route.request().url().replace(/.*-/, '');
       const contentType = name.endsWith('css') ? 'text/css' : 'text/javascript';
       return route.fulfill({ body: readFileSync(path.join(process.env.ASSETS, name)), contentType });

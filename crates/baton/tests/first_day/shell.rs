@@ -60,7 +60,11 @@ impl Shell {
         let place = env!("CARGO_TARGET_TMPDIR");
         let home = tempfile::Builder::new().prefix("day").tempdir_in(place).expect("there is room");
         let path = ("PATH".to_owned(), "/usr/bin:/bin".to_owned());
-        Self { home, environment: BTreeMap::from([path]), has_agents: true, ..Self::new() }
+        let mut shell = Self::new();
+        shell.home = home;
+        shell.environment = BTreeMap::from([path]);
+        shell.has_agents = true;
+        shell
     }
 
     /// The same with data in the first of these databases; each has a name that it is shown by.

@@ -130,6 +130,9 @@ const OF_PERSONS: &[(&str, &str)] = &[
     ("pool set", r#"{ "pool": "holder bea", "limit": 9 }"#),
     ("scheduler pause", r#"{ "project": "shop", "stage": "coding", "reason": "a holiday" }"#),
     ("scheduler resume", r#"{ "task": "T-9" }"#),
+    ("worker list", "{}"),
+    ("worker drain", r#"{ "worker": "bea", "reason": "its machine goes" }"#),
+    ("worker resume", r#"{ "worker": "rex" }"#),
     ("stats show", "{}"),
     ("health show", "{}"),
     (

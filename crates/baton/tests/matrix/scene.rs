@@ -236,8 +236,9 @@ async fn verify(scene: &Scene) {
         at: engine.now(),
         signed: None,
     };
-    let verdict =
-        pass.verdict(Verdict { receipts: vec![receipt], commit: None }).expect("a worker may");
+    let verdict = pass
+        .verdict(Verdict { receipts: vec![receipt], ..Verdict::default() })
+        .expect("a worker may");
     let aim = Aim::Task(pass.task, vec![verdict]);
     engine.submit(Order { tenant, actor, aim, request: None }).await.expect("it is verified");
 }
@@ -311,5 +312,6 @@ pub const STEPS: &[(Who, &str, &str)] = &[
     (holding("answered"), "run ask", r#"{ "run": "mine", "question": "which day?" }"#),
     (ADA, "run answer", r#"{ "run": "T-14", "answer": "today" }"#),
     (ADA, "scheduler pause", r#"{ "task": "T-9", "reason": "not yet" }"#),
+    (ADA, "worker drain", r#"{ "worker": "rex", "reason": "it is old" }"#),
     (ADA, "pool set", r#"{ "pool": "stage shop coding", "limit": 50 }"#),
 ];

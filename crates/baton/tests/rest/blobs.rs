@@ -103,6 +103,19 @@ fn written(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 #[tokio::test]
+async fn a_blob_is_a_download_and_no_page() {
+    let yard = Yard::new().await;
+    for bytes in [&b"<script>1</script>"[..], b"<svg onload=\"1\"/>", b"%PDF-1.7 <script>"] {
+        let answer = yard.get(&yard.keep(bytes).await).await;
+        assert_eq!(answer.body, bytes);
+        assert_eq!(answer.header("content-type"), "application/octet-stream");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("content-disposition"), "attachment");
+        assert_eq!(answer.header("content-security-policy"), "default-src 'none'; sandbox");
+    }
+}
+
+#[tokio::test]
 async fn what_goes_in_comes_out_to_the_last_byte() {
     let yard = Yard::new().await;
     for size in [0, 1, 5 << 20] {

@@ -45,7 +45,7 @@ fn text(answer: &Answer) -> String {
 #[tokio::test]
 async fn whoever_is_not_signed_in_is_shown_the_way_in_and_nothing_else() {
     let world = World::new().await;
-    for target in ["/", "/inbox", "/board", "/runs", "/tasks/T-1", "/runs/R-1.1"] {
+    for target in ["/", "/inbox", "/board", "/runs", "/agents", "/tasks/T-1", "/runs/R-1.1"] {
         let answer = world.ask(&world.plain(Ask::get(target))).await;
         assert_eq!((answer.status, answer.header("location")), (303, "/sign-in"), "{target}");
         assert_eq!(answer.body, b"");
@@ -136,7 +136,9 @@ async fn every_page_says_what_may_run_in_it() {
     world.project().await;
     let task = world.task("one").await;
     let browser = sign_in(&world).await;
-    for target in ["/", "/inbox", "/board", "/runs?q=is:queued", &format!("/tasks/{task}")] {
+    for target in
+        ["/", "/inbox", "/board", "/runs?q=is:queued", "/agents", &format!("/tasks/{task}")]
+    {
         let answer = look(&world, &browser, target).await;
         assert_eq!(answer.status, 200, "{target}: {}", text(&answer));
         let policy = answer.header("content-security-policy");

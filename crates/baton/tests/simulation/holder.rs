@@ -283,7 +283,8 @@ impl Holder {
             return hand.supervisor.supervisor(Supervisor::Exited);
         }
         let passes = diligent || world.chance.chance(0.4);
-        hand.supervisor.verdict(Verdict { receipts: receipts(passes, world.now()), commit: None })
+        hand.supervisor
+            .verdict(Verdict { receipts: receipts(passes, world.now()), ..Verdict::default() })
     }
 
     fn bury(

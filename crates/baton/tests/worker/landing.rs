@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -64,9 +65,12 @@ fn git(root: &Path, words: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).trim_end().to_owned()
 }
 
+/// What the README promises: from an empty repository to five tasks on its branch, each of them proved.
 #[test]
-fn five_tasks_that_depend_on_each_other_land_by_themselves() {
-    let mut shop = Shop::new(STEPS, "stages = [\"coding\", \"merge\"]\nmerge = \"auto\"\n");
+fn five_tasks_that_depend_on_each_other_are_coded_checked_and_landed_by_themselves() {
+    let begun = Instant::now();
+    let gates = "merge = \"auto\"\n\n[contract.gates.tests]\ncommand = \"ls work.*\"\n";
+    let mut shop = Shop::new(STEPS, gates);
     shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
     for number in 2..=5 {
         let (title, on) = (format!("Number {number}"), format!("T-{}", number - 1));
@@ -74,9 +78,12 @@ fn five_tasks_that_depend_on_each_other_land_by_themselves() {
     }
     shop.house.work_on(&[]);
     shop.waits(&["T-1", "T-2", "T-3", "T-4", "T-5"]);
+    println!("five tasks landed in {:.1} s", begun.elapsed().as_secs_f64());
     let log = git(&shop.root, &["log", "--first-parent", "--format=%s", "main"]);
     for number in 1..=5 {
         assert!(log.contains(&format!("feat: Number {number} (T-{number})")), "{log}");
+        let task = shop.types(&["task", "show", &format!("T-{number}")]);
+        assert_eq!(task["badge"], "done", "it is proved: {task}");
     }
     let files = git(&shop.root, &["ls-files"]);
     assert_eq!(files.lines().filter(|name| name.starts_with("work.")).count(), 5, "{files}");
@@ -85,6 +92,29 @@ fn five_tasks_that_depend_on_each_other_land_by_themselves() {
     assert_eq!(branches, "", "what has landed leaves no branch");
     let left = shop.types(&["worktree", "list"]);
     assert_eq!(left["worktrees"].as_array().map(Vec::len), Some(0), "and no worktree: {left}");
+    let runs = shop.types(&["run", "list", "--task", "T-1"]).to_string();
+    for stage in ["coding", "qa", "merge"] {
+        assert!(runs.contains(stage), "{runs}");
+    }
+    let receipts = shop.types(&["receipt", "list", "--task", "T-1"]);
+    let count = receipts["items"].as_array().map(Vec::len);
+    assert!(count.is_some_and(|count| count >= 2), "of coding and of qa: {receipts}");
+}
+
+/// What Baton finds bad goes back to an agent, which is told what was found.
+#[test]
+fn work_that_fails_in_qa_goes_back_with_its_evidence() {
+    let steps = "run baton run handoff mine > /dev/null\n\
+                 run if ls try.* 2>/dev/null; then touch fixed; fi; mktemp try.XXXXXX\ncomplete Tried\n";
+    let gates =
+        "merge = \"auto\"\n\n[stages.merge.contract.gates.fixed]\ncommand = \"test -e fixed\"\n";
+    let mut shop = Shop::new(steps, gates);
+    shop.types(&["add", "Number 1", "--go", "-P", "shop"]);
+    shop.house.work_on(&[]);
+    shop.waits(&["T-1"]);
+    assert!(git(&shop.root, &["ls-files"]).contains("fixed"), "the second try has it");
+    let events = shop.types(&["event", "list", "--task", "T-1"]).to_string();
+    assert!(events.contains("set_back") && events.contains("merge_gates"), "{events}");
 }
 
 #[test]

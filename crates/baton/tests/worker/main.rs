@@ -14,6 +14,7 @@ mod machines;
 mod points;
 #[path = "../support/processes.rs"]
 mod processes;
+mod proof;
 mod proxy;
 mod setup;
 mod ward;

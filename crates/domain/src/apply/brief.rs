@@ -85,4 +85,3 @@ fn taken(line: &LineId, whose: &str) -> Refusal {
     let rule = format!("is a line of {whose} already: lines are added, never replaced");
     Refusal::Invalid { field: format!("contract.{line}"), rule }
 }
-

@@ -26,8 +26,11 @@ pub(super) fn edit(scene: &Scene<'_>, flow: &Flow, asked: &Patch) -> Result<Deci
     if patch == Patch::default() {
         return Ok(Decision::default());
     }
-    if patch.contract.is_some() {
+    if let Some((own, _)) = &patch.contract {
         may_change_contract(flow)?;
+        if let Some(brief) = scene.task.and_then(|task| task.brief.as_ref()) {
+            brief.with_own(own)?;
+        }
     }
     let lifted = policy.is_some_and(|policy| {
         blocking_cap(flow).is_some_and(|(cap, tally)| match cap {
@@ -72,7 +75,7 @@ fn changing(flow: &Flow, brief: Option<&Brief>, asked: &Patch) -> Patch {
         policy: asked.policy.filter(|choice| choice.over(flow.policy) != flow.policy),
         contract: asked.contract.clone().filter(|(new, text)| {
             let other_text = hash.is_some_and(|hash| hash != text);
-            other_text || brief.is_none_or(|brief| brief.contract != *new)
+            other_text || brief.is_none_or(|brief| brief.own() != *new)
         }),
         clear: asked.clear.iter().filter(cleared).copied().collect(),
     }

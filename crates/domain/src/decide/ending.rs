@@ -11,8 +11,8 @@ use crate::pool::{PoolMove, PoolName, Take};
 use crate::project::{PassedBy, Project};
 use crate::reaction::{Cause, Reaction};
 use crate::run::{
-    Block, Cap, Certainty, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase,
-    Purpose, RunResult, Why,
+    Block, Cap, Counts, Death, Delay, Fault, Finish, Held, Mode, Outcome, Phase, Purpose,
+    RunResult, Why,
 };
 use crate::scene::{Decision, Lease, LeaseChange, Scene};
 use crate::task::{Ending, Flow, Hold, Kind, Owed, Stage};
@@ -20,7 +20,7 @@ use crate::text::{Code, Line, Reason};
 use crate::time::Timestamp;
 
 use super::wake::wake;
-use super::{Grip, landing};
+use super::{Grip, certainty, landing, spend};
 
 /// A verdict on an attempt, with the words that go with it.
 pub(super) struct Sentence {
@@ -73,9 +73,9 @@ pub(super) fn end(
     death: Option<Death>,
     now: Timestamp,
 ) -> Decision {
-    let consequence = if was_for_want_of_money(grip, &sentence.outcome)
+    let consequence = if spend::was_for_want(grip, &sentence.outcome)
         && matches!(grip.held.phase, Phase::Stopping { .. })
-        && has_money(scene, grip.flow, now)
+        && spend::has_money(scene, grip.flow, now)
     {
         // More came while death was awaited, and nobody would tell the run again.
         within_tries(grip, Counts::Try, Then::Queued, now)
@@ -83,29 +83,6 @@ pub(super) fn end(
         consequence(grip, &sentence.outcome, now)
     };
     finish_attempt(scene, grip, sentence, death, consequence)
-}
-
-/// Whether the run waits for money after such an ending, and more of it would let it go on.
-fn was_for_want_of_money(grip: &Grip<'_>, outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Blocked { block, .. } => {
-            block.why == (Why::Limit { cap: Cap::Budget }) && !with_recurrence(grip, block).sticky
-        }
-        Outcome::Released { until } => until.is_some_and(Timestamp::begins_a_day),
-        Outcome::Completed { .. }
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::Cancelled
-        | Outcome::EndedWithoutResult => false,
-    }
-}
-
-/// Whether every budget of a task has what an attempt at it would reserve, or else anything at all.
-pub(super) fn has_money(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> bool {
-    let amount = flow.policy.budget_micros.max(1);
-    let has = |name: &PoolName| scene.pools.get(name).is_none_or(|pool| pool.admits(amount, now));
-    flow.budgets().all(|name| has(&name))
 }
 
 /// Ends an attempt with a consequence that the caller has worked out.
@@ -119,7 +96,7 @@ pub(super) fn finish_attempt(
     let flow = grip.flow;
     let ended = Event::AttemptEnded {
         attempt: grip.held.attempt,
-        certainty: certainty(grip.held, &sentence.outcome, death),
+        certainty: certainty::of(grip.held, &sentence.outcome, death),
         outcome: sentence.outcome,
         reason: sentence.reason,
         condition: sentence.condition,
@@ -345,6 +322,10 @@ fn of_work(grip: &Grip<'_>, outcome: &Outcome, now: Timestamp) -> (Counts, Then)
     let pinned = grip.held.submission.is_some();
     let again = grip.held.picked.as_ref().map(parked_again);
     match outcome {
+        // What its commands proved waits for a reviewer.
+        Outcome::Completed { .. } if grip.held.submission.is_some_and(|mark| mark.review) => {
+            (Counts::Try, Then::Submitted)
+        }
         Outcome::Completed { result } => {
             (Counts::Try, Then::Finished { finish: Finish::Completed, result: Some(*result) })
         }
@@ -462,7 +443,7 @@ pub(super) fn limit(grip: &Grip<'_>, cap: Cap, instead: &Then, now: Timestamp) -
 }
 
 /// The same kind of block that came back too often is for a person alone; picking one up clears it.
-fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
+pub(super) fn with_recurrence(grip: &Grip<'_>, block: &Block) -> Block {
     let kind = block.why.kind();
     let mut seen = grip.flow.recurrence.get(&kind).copied().unwrap_or_default();
     seen.cleared |= grip.held.picked.as_ref().is_some_and(|picked| picked.why.kind() == kind);
@@ -480,36 +461,4 @@ pub(super) fn overrun(deadline: Deadline, now: Timestamp) -> Outcome {
 /// A code that the rules themselves give.
 pub(super) fn code(word: &'static str) -> Code {
     Code::new("code", word).expect("the rules' own codes are short words")
-}
-
-/// What is known of the effects of an attempt that ended so.
-fn certainty(held: &Held, outcome: &Outcome, death: Option<Death>) -> Certainty {
-    let begun = held.phase != Phase::Leased;
-    match outcome {
-        Outcome::Completed { .. } | Outcome::Blocked { .. } => Certainty::Executed,
-        Outcome::Failed { fault: Fault::Agent | Fault::Forced, .. } => Certainty::Failed,
-        // Whoever would have started it says that nothing was.
-        Outcome::Released { .. }
-        | Outcome::Cancelled
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::EndedWithoutResult
-            if death == Some(Death::NotStarted) && !held.effects =>
-        {
-            Certainty::NotStarted
-        }
-        Outcome::Released { .. } | Outcome::Cancelled if !begun => Certainty::NotStarted,
-        Outcome::TimedOut { .. } | Outcome::Failed { .. }
-            if !held.effects && held.mode == Mode::Supervised =>
-        {
-            Certainty::NotStarted
-        }
-        Outcome::Released { .. }
-        | Outcome::Cancelled
-        | Outcome::Failed { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::EndedWithoutResult => Certainty::Unknown,
-    }
 }

@@ -119,5 +119,12 @@ fn bounded(receipts: &[Receipt]) -> Result<(), Refusal> {
 
 fn checked(receipts: &[Receipt], passed: bool) -> Option<Event> {
     let some = !receipts.is_empty();
-    some.then(|| Event::Verified { receipts: receipts.to_vec(), passed, commit: None })
+    let (review, guarded) = (false, vec![]);
+    some.then(|| Event::Verified {
+        receipts: receipts.to_vec(),
+        passed,
+        commit: None,
+        review,
+        guarded,
+    })
 }

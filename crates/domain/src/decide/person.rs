@@ -16,7 +16,7 @@ use super::birth::check_start;
 use super::edit::edit;
 use super::ending::{self, Sentence, conclude};
 use super::wake::wake;
-use super::{graph, present};
+use super::{graph, present, review};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -46,6 +46,7 @@ pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, says: &Person, now: Timesta
         Person::Cancel(reason) => cancel(scene, flow, reason, now),
         Person::Retry(reason) => retry(scene, flow, reason),
         Person::Waive(receipts) => waive(scene, flow, receipts),
+        Person::Review(said) => review::decide(scene, flow, said),
         Person::Release(reason) => {
             force(scene, flow, Outcome::Released { until: None }, reason, now)
         }
@@ -258,7 +259,13 @@ fn waive(scene: &Scene<'_>, flow: &Flow, receipts: &[Receipt]) -> Decided {
         };
         return Err(Refusal::Incomplete { missing: open.iter().map(missing).collect() });
     }
-    let verified = Event::Verified { receipts: receipts.to_vec(), passed: true, commit: None };
+    let verified = Event::Verified {
+        receipts: receipts.to_vec(),
+        passed: true,
+        commit: None,
+        review: false,
+        guarded: vec![],
+    };
     let (finish, result) = (Finish::Completed, Some(RunResult::Verified));
     let finished = Event::RunFinished { finish, reason: None, result };
     let mut decision = Decision::of(vec![verified, finished]);

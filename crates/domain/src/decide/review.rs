@@ -13,7 +13,8 @@ use crate::task::Flow;
 use super::ending::{self, code};
 
 pub(super) fn decide(scene: &Scene<'_>, flow: &Flow, said: &Review) -> Result<Decision, Refusal> {
-    let wrong = |field: &str, rule: &str| Refusal::Invalid { field: field.into(), rule: rule.into() };
+    let wrong =
+        |field: &str, rule: &str| Refusal::Invalid { field: field.into(), rule: rule.into() };
     if said.confidence > 100 {
         return Err(wrong("confidence", "must be 0 to 100"));
     }
@@ -75,7 +76,7 @@ fn rejected(flow: &Flow, told: Event) -> Decision {
         let finish = Finish::Failed { code: code("review_rejected") };
         let result = Some(RunResult::Rejected);
         decision.events.push(Event::RunFinished { finish, reason: None, result });
-        ending::wake(flow, false, &mut decision);
+        super::wake::wake(flow, false, &mut decision);
     }
     decision
 }

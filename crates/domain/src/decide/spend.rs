@@ -11,7 +11,7 @@ use crate::text::Reason;
 use crate::time::Timestamp;
 
 use super::Grip;
-use super::ending::{Sentence, conclude, reserved, settle};
+use super::ending::{Sentence, conclude, reserved, settle, with_recurrence};
 
 /// Books what the present attempt has cost, and stops it if it lives on money that nobody has.
 pub(super) fn spent(
@@ -105,4 +105,27 @@ fn overdrawn(
     }
     let block = Block::new(Why::Limit { cap: Cap::Budget }, now);
     Some(Sentence::new(Outcome::Blocked { block, answered: false }, None))
+}
+
+/// Whether the run waits for money after such an ending, and more of it would let it go on.
+pub(super) fn was_for_want(grip: &Grip<'_>, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Blocked { block, .. } => {
+            block.why == (Why::Limit { cap: Cap::Budget }) && !with_recurrence(grip, block).sticky
+        }
+        Outcome::Released { until } => until.is_some_and(Timestamp::begins_a_day),
+        Outcome::Completed { .. }
+        | Outcome::Failed { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Lost
+        | Outcome::Cancelled
+        | Outcome::EndedWithoutResult => false,
+    }
+}
+
+/// Whether every budget of a task has what an attempt at it would reserve, or else anything at all.
+pub(super) fn has_money(scene: &Scene<'_>, flow: &Flow, now: Timestamp) -> bool {
+    let amount = flow.policy.budget_micros.max(1);
+    let has = |name: &PoolName| scene.pools.get(name).is_none_or(|pool| pool.admits(amount, now));
+    flow.budgets().all(|name| has(&name))
 }

@@ -1,6 +1,7 @@
 //! What the supervisor of an attempt may say, and what a late one may still add.
 
 use crate::command::{Proof, Supervisor};
+use crate::contract::Binding;
 use crate::deadline::{Deadline, Sight};
 use crate::event::{Event, Then};
 use crate::limits::{BUDGET_MICROS_MAX, PARKED_MAX};
@@ -12,7 +13,7 @@ use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{Sentence, conclude, end, finish_attempt, overrun};
-use super::{Grip, agent, grip, known, landing, present, spend};
+use super::{Grip, agent, ending, grip, known, landing, present, spend};
 
 type Decided = Result<Decision, Refusal>;
 
@@ -61,6 +62,8 @@ pub(super) fn decide(
         | Supervisor::Stopped { .. }
         | Supervisor::Probed { .. }
         | Supervisor::Merged(_)
+        | Supervisor::Bind(_)
+        | Supervisor::Unbound(_)
             if !supervised =>
         {
             Err(Refusal::NotForYou { why: "a solo attempt has nobody who could see that" })
@@ -76,7 +79,38 @@ pub(super) fn decide(
         }
         Supervisor::Probed { met } => probed(scene, &grip, *met),
         Supervisor::Merged(merged) => landing::merged(scene, &grip, merged, now),
+        Supervisor::Bind(binding) => bind(scene, &grip, binding),
+        Supervisor::Unbound(reason) => {
+            let block = Block::new(Why::NeedsInput, now);
+            let outcome = Outcome::Blocked { block, answered: false };
+            Ok(unless_stopping(scene, &grip, Sentence::new(outcome, Some(reason.clone())), now))
+        }
     }
+}
+
+/// What the project asks for counts from the beginning of an attempt: what is at work keeps what it began
+/// with, and what was submitted answers what was asked then.
+fn bind(scene: &Scene<'_>, grip: &Grip<'_>, binding: &Binding) -> Decided {
+    match grip.held.phase {
+        Phase::Leased => {}
+        Phase::Working
+        | Phase::WaitingInput(_)
+        | Phase::Verifying { .. }
+        | Phase::Stopping { .. } => return Ok(Decision::default()),
+    }
+    let brief = scene.task.and_then(|task| task.brief.as_ref()).ok_or(Refusal::NotFound)?;
+    let all = brief.with_bound(&binding.contract)?;
+    let added = all.lines.len() - brief.own().lines.len();
+    let added = u16::try_from(added).unwrap_or(u16::MAX);
+    let before = brief.bound.clone().unwrap_or_default();
+    let same = before.protected == binding.protected
+        && before.base == binding.base
+        && usize::from(added) == before.lines.len()
+        && all == brief.contract;
+    if same {
+        return Ok(Decision::default());
+    }
+    Ok(Decision::of(vec![Event::Bound { binding: Box::new(binding.clone()), added }]))
 }
 
 /// Ends an attempt so, unless it ends already.
@@ -205,6 +239,13 @@ fn stopped(
         Phase::Stopping { verdict, .. } => {
             end(scene, grip, Sentence::new(verdict.clone(), None), Some(death), now)
         }
+        // Whoever would have checked it is done with it: somebody else will.
+        Phase::Verifying { .. } if !survivor => {
+            let sentence =
+                Sentence::new(Outcome::Completed { result: RunResult::Unverified }, None);
+            let then = ending::within_tries(grip, Counts::Try, Then::Submitted, now);
+            finish_attempt(scene, grip, sentence, Some(death), then)
+        }
         Phase::Verifying { .. } => exited(scene, grip, now),
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) if survivor => {
             let mut decision = exited(scene, grip, now);
@@ -297,6 +338,8 @@ fn late(
         | Supervisor::Release { .. }
         | Supervisor::Probed { .. }
         | Supervisor::Merged(_)
-        | Supervisor::Snapshot(_) => Err(refusal),
+        | Supervisor::Snapshot(_)
+        | Supervisor::Bind(_)
+        | Supervisor::Unbound(_) => Err(refusal),
     }
 }

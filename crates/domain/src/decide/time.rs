@@ -16,7 +16,7 @@ use crate::text::Reason;
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Sentence, conclude, end};
-use super::{Grip, graph, present};
+use super::{Grip, graph, present, spend};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ fn react(scene: &Scene<'_>, flow: &Flow, reaction: &Reaction, now: Timestamp) ->
         Cause::DependencySettled { met } => settle(scene, flow, reaction.from, *met),
         Cause::ChildSettled | Cause::ChildAdded => roll_up(scene, flow),
         // What was raised may be too little still, or spent by somebody else meanwhile.
-        Cause::BudgetRaised if flow.waits_for_money() && ending::has_money(scene, flow, now) => {
+        Cause::BudgetRaised if flow.waits_for_money() && spend::has_money(scene, flow, now) => {
             Decision::of(vec![Event::Requeued { why: Requeue::CapRaised, reason: None }])
         }
         Cause::BudgetRaised => Decision::default(),

@@ -170,6 +170,14 @@ fn of_run(outlook: &Outlook<'_>, run: &Run, found: &mut Found, now: Timestamp) {
                 of_pools(outlook, own_asks(outlook.flow, &lane), found, now);
                 of_staff(outlook, &lane, found, now);
             }
+            if let Idle::Submitted(mark) = idle {
+                let since = Some(run.ready_at);
+                match (mark.review, mark.tree) {
+                    (true, _) => found.cure(Hindrance::ReviewOpen, since, Remedy::Review),
+                    (false, false) => found.cure(Hindrance::NoTree, since, Remedy::Waive),
+                    (false, true) => {}
+                }
+            }
             if run.starved {
                 found.add(Hindrance::Starving, Some(run.ready_at));
             }

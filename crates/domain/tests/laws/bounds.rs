@@ -128,7 +128,7 @@ fn base() -> Flow {
         capabilities: (0..CAPABILITIES_MAX).map(capability).collect(),
         key: Some(key()),
         policy: policy(),
-        contract: Some(ContractMark { hash: digest(), lines: u16::MAX }),
+        contract: Some(ContractMark { hash: digest(), lines: u16::MAX, bound: u16::MAX }),
         run: None,
         last: Some(Finished {
             number: u32::MAX,
@@ -246,6 +246,8 @@ fn held(phase: Phase, armed: Armed, submission: Option<SubmissionMark>) -> Run {
         starved: true,
         trail: trail(),
         worked_by: WorkedBy::Person,
+        author: Some(holder()),
+        rejections: 3,
     }
 }
 
@@ -264,7 +266,12 @@ fn held_runs() -> Vec<Run> {
     let cleanup = only(Some(Deadline::Cleanup));
     let stopping =
         |verdict| Phase::Stopping { verdict, survivor: false, raised: u64::from(u32::MAX) };
-    let submission = Some(SubmissionMark { raised: u64::from(u32::MAX), attempt: u32::MAX });
+    let submission = Some(SubmissionMark {
+        raised: u64::from(u32::MAX),
+        attempt: u32::MAX,
+        tree: true,
+        review: true,
+    });
     let question = Question { raised: u64::from(u32::MAX), asked_at: LATE };
     let blocked = Outcome::Blocked { block: block(), answered: false };
     let failed = Outcome::Failed { code: worst_code(), fault: Fault::Infrastructure };

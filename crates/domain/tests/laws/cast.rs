@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_domain::command::{
-    Agent, Claim, Command, NewTask, Note, Person, Proof, Report, Supervisor, Time, Verdict,
+    Agent, Claim, Command, NewTask, Note, Person, Proof, Report, Review, Supervisor, Time, Verdict,
 };
-use baton_domain::contract::{Contract, Finding, Receipt, Submission, Term};
+use baton_domain::contract::{Binding, Contract, Finding, Receipt, Submission, Term};
 use baton_domain::ids::{
     Capability, Digest, LineId, Nonce, PrincipalId, ProjectId, StageName, TaskId,
 };
@@ -171,7 +171,7 @@ pub fn waiver() -> Receipt {
 }
 
 pub fn verdict(holds: bool, at: Timestamp) -> Verdict {
-    Verdict { receipts: vec![receipt(holds, at)], commit: None }
+    Verdict { receipts: vec![receipt(holds, at)], ..Verdict::default() }
 }
 
 pub fn note() -> Agent {
@@ -204,8 +204,34 @@ pub fn fail() -> Agent {
     Agent::Fail { code: code(), reason: reason() }
 }
 
+/// Done, with a tree that somebody can check.
 pub fn complete() -> Agent {
-    Agent::Complete { summary: None, submission: Submission::default() }
+    let tree = Some(text(&"a".repeat(40)));
+    Agent::Complete { summary: None, submission: Submission { tree, ..Submission::default() } }
+}
+
+pub fn binding() -> Supervisor {
+    let line = LineId::new("lint").expect("the tests write proper names");
+    let term = Term::Gate { command: text("make lint"), timeout: Millis::minutes(1) };
+    let contract = Contract { lines: BTreeMap::from([(line, term)]) };
+    let (protected, base) = ([text("baton.toml")].into(), None);
+    Supervisor::Bind(Box::new(Binding { contract, protected, base, hash: digest() }))
+}
+
+pub fn review(approved: bool) -> Person {
+    Person::Review(Box::new(Review {
+        by: principal("reviewer"),
+        approved,
+        confidence: 90,
+        missing: if approved { vec![] } else { vec![text("the guide")] },
+        reason: reason(),
+        receipts: vec![],
+    }))
+}
+
+/// What was found, and that somebody must look at something.
+pub fn guarded(at: Timestamp) -> Verdict {
+    Verdict { guarded: vec![text("baton.toml")], ..verdict(true, at) }
 }
 
 pub fn stopped(death: Death, survivor: bool) -> Supervisor {

@@ -1,6 +1,7 @@
 //! From wherever a task is, there is a short way to its end.
 
-use baton_domain::command::{Clear, Patch, Person, Supervisor};
+use baton_domain::command::{Clear, Command, Patch, Person, Supervisor, Verdict};
+use baton_domain::contract::Receipt;
 use baton_domain::ids::TaskId;
 use baton_domain::lane::{Claimant, Wants};
 use baton_domain::pool::PoolName;
@@ -9,7 +10,10 @@ use baton_domain::run::{Idle, Phase, Purpose, RunState};
 use baton_domain::task::{Ending, Impediment, Kind, Owed, Stage};
 use baton_domain::time::Millis;
 
-use crate::cast::{abandon, capable, complete, hold, principal, proved, reason, stage, wanting};
+use crate::cast::{
+    abandon, capable, complete, hold, principal, proved, reason, receipt, review, stage, waiver,
+    wanting,
+};
 use crate::history::{after_every_history, converge};
 use crate::world::World;
 
@@ -91,13 +95,15 @@ fn step_on(world: &mut World, id: TaskId) -> Result<(), Refusal> {
                 Idle::Queued => world.claim(id, finisher(Wants::Ready)).map(drop),
                 Idle::Delayed { .. } => world.person(id, Person::Retry(reason())).map(drop),
                 Idle::Blocked(_) => world.person(id, Person::Unblock(reason())).map(drop),
+                Idle::Submitted(mark) if mark.review => world.person(id, review(true)).map(drop),
+                Idle::Submitted(mark) if !mark.tree => waive(world, id),
                 Idle::Submitted(_) => world.claim(id, finisher(Wants::Submitted)).map(drop),
             };
         }
     };
     let met = Supervisor::Probed { met: true };
     match &held.phase {
-        Phase::Verifying { .. } => world.verifier(id, true).map(drop),
+        Phase::Verifying { .. } => verified(world, id),
         Phase::Stopping { .. } => world.supervisor(id, proved()).map(drop),
         Phase::Leased | Phase::Working | Phase::WaitingInput(_) => {
             if held.purpose == Purpose::Probe {
@@ -106,6 +112,21 @@ fn step_on(world: &mut World, id: TaskId) -> Result<(), Refusal> {
             world.agent(id, complete()).map(drop)
         }
     }
+}
+
+/// Everything that is asked for holds.
+fn verified(world: &mut World, id: TaskId) -> Result<(), Refusal> {
+    let lines = world.tasks[&id].brief.iter().flat_map(|brief| brief.contract.lines.keys());
+    let all = lines.map(|line| Receipt { line: line.clone(), ..receipt(true, world.now) });
+    let verdict = Verdict { receipts: all.collect(), ..Verdict::default() };
+    world.tell(id, &Command::Verifier(world.proof(id), verdict)).map(drop)
+}
+
+/// A person vouches for everything.
+fn waive(world: &mut World, id: TaskId) -> Result<(), Refusal> {
+    let lines = world.tasks[&id].brief.iter().flat_map(|brief| brief.contract.lines.keys());
+    let all = lines.map(|line| Receipt { line: line.clone(), ..waiver() }).collect();
+    world.person(id, Person::Waive(all)).map(drop)
 }
 
 fn finisher(wants: Wants) -> Claimant {

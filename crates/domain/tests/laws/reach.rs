@@ -44,7 +44,7 @@ fn random_histories_make_every_event() {
                dependency_added dependency_removed dependency_settled woken run_opened \
                run_finished requeued starved claimed began seen progressed checkpointed asked \
                answered answer_marked spent submitted verified exited stopping survived \
-               attempt_ended death_proved";
+               attempt_ended death_proved bound reviewed";
     assert_eq!(reached, words(all));
 }
 

@@ -159,6 +159,7 @@ fn saying_the_same_thing_twice_never_harms() {
                 | Person::Fail { .. }
                 | Person::Answer(_)
                 | Person::Unblock(_)
+                | Person::Review(_)
                 | Person::Waive(_)
                 | Person::Retry(_) => {
                     repeated.as_ref().is_ok_and(Decision::is_nothing) || repeated.is_err()

@@ -12,9 +12,10 @@ use baton_domain::task::{Ending, Hold, Impediment, Priority};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    abandon, block, block_with_condition, capability, capable, claim, code, complete, digest, fail,
-    hold, holder, lost, message, note, one_gate, pass, person, progress, proved, reason, release,
-    snapshot, solo, stage, stopped, text, verdict, wanting, worker,
+    abandon, binding, block, block_with_condition, capability, capable, claim, code, complete,
+    digest, fail, guarded, hold, holder, lost, message, note, one_gate, pass, person, progress,
+    proved, reason, release, review, snapshot, solo, stage, stopped, text, verdict, waiver,
+    wanting, worker,
 };
 use crate::history::{Step, proof};
 use crate::world::World;
@@ -71,6 +72,12 @@ fn fitting(world: &World, id: TaskId, step: &Step) -> Command {
     };
     match &run.state {
         RunState::Idle(Idle::Queued) => claims(world, id, step.what % 4),
+        RunState::Idle(Idle::Submitted(mark)) if mark.review => {
+            Command::Person(review(step.what.is_multiple_of(2)))
+        }
+        RunState::Idle(Idle::Submitted(mark)) if !mark.tree => {
+            Command::Person(Person::Waive(vec![waiver()]))
+        }
         RunState::Idle(Idle::Submitted(_)) => {
             claim(wanting(Wants::Submitted, worker()), nonce(world, id))
         }
@@ -83,6 +90,7 @@ fn fitting(world: &World, id: TaskId, step: &Step) -> Command {
             _ => claim(wanting(Wants::Blocked, person()), nonce(world, id)),
         },
         RunState::Held(held) => match &held.phase {
+            Phase::Leased if step.what.is_multiple_of(8) => reports(binding()),
             Phase::Leased | Phase::Working => match step.what % 8 {
                 0..=2 => speaks(complete()),
                 3 => speaks(Agent::Ask(message())),
@@ -90,6 +98,9 @@ fn fitting(world: &World, id: TaskId, step: &Step) -> Command {
                 _ => reports(supervisor(world, step.what / 4)),
             },
             Phase::WaitingInput(_) => Command::Person(Person::Answer(message())),
+            Phase::Verifying { exited: false } if step.what.is_multiple_of(3) => {
+                reports(Supervisor::Exited)
+            }
             Phase::Verifying { .. } => verifies(world, id, &Step { proof: 15, ..step.clone() }),
             Phase::Stopping { .. } => reports(match step.what % 4 {
                 0 => stopped(Death::None, false),
@@ -150,7 +161,7 @@ fn agent(world: &World, id: TaskId, what: u8) -> Agent {
 
 fn supervisor(world: &World, what: u8) -> Supervisor {
     let until = Some(world.now + Millis::minutes(u64::from(what)));
-    match what % 24 {
+    match what % 26 {
         0 => Supervisor::Renew { lease: None },
         1 => Supervisor::Renew { lease: Some(Millis::hours(24)) },
         2 => Supervisor::Report(Sight::ProcessStarted),
@@ -172,12 +183,18 @@ fn supervisor(world: &World, what: u8) -> Supervisor {
         20 => Supervisor::Exceeded(Cap::Tokens),
         21 => Supervisor::Heard { seq: u64::from(what) / 24 },
         22 => snapshot(),
-        _ => Supervisor::Probed { met: false },
+        23 => Supervisor::Probed { met: false },
+        24 => binding(),
+        _ => Supervisor::Unbound(reason()),
     }
 }
 
 fn verifies(world: &World, id: TaskId, step: &Step) -> Command {
-    Command::Verifier(proof(world, id, step.proof), verdict(step.what.is_multiple_of(2), world.now))
+    let found = match step.what % 8 {
+        0 => guarded(world.now),
+        other => verdict(other.is_multiple_of(2), world.now),
+    };
+    Command::Verifier(proof(world, id, step.proof), found)
 }
 
 fn says(world: &World, id: TaskId, what: u8) -> Person {

@@ -69,7 +69,9 @@ fn a_trail_leads_to_the_words() {
                     happened(version, &|event| matches!(event, Event::Submitted { .. }));
                 }
                 if let Some(version) = trail.verified {
-                    happened(version, &|event| matches!(event, Event::Verified { .. }));
+                    happened(version, &|event| {
+                        matches!(event, Event::Verified { .. } | Event::Reviewed { .. })
+                    });
                 }
             }
             let ended = |row: &&Past| matches!(row, Past::Attempt(_));

@@ -84,7 +84,7 @@ impl World {
             signed: None,
         };
         let receipts = lines.iter().map(receipt).collect();
-        let verdict = Command::Verifier(grip.proof(), Verdict { receipts, commit: None });
+        let verdict = Command::Verifier(grip.proof(), Verdict { receipts, ..Verdict::default() });
         self.ask(Aim::Task(grip.task, vec![verdict])).await
     }
 

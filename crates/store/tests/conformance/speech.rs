@@ -112,7 +112,7 @@ impl Script {
             at: self.now,
             signed: None,
         };
-        Verdict { receipts: vec![receipt("review"), receipt("report")], commit: None }
+        Verdict { receipts: vec![receipt("review"), receipt("report")], ..Verdict::default() }
     }
 
     fn supervisor(&mut self) -> Supervisor {

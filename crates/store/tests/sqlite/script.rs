@@ -237,7 +237,10 @@ impl Script {
         let line = LineId::new("gate").expect("a plain word");
         Command::Verifier(
             proof,
-            Verdict { receipts: vec![Receipt { line, finding, at, signed: None }], commit: None },
+            Verdict {
+                receipts: vec![Receipt { line, finding, at, signed: None }],
+                ..Verdict::default()
+            },
         )
     }
 

@@ -113,7 +113,7 @@ impl Waive {
     }
 }
 
-fn submitted(run: &Run) -> Option<(&Run, SubmissionMark)> {
+pub(super) fn submitted(run: &Run) -> Option<(&Run, SubmissionMark)> {
     match &run.state {
         RunState::Idle(Idle::Submitted(mark)) => Some((run, *mark)),
         RunState::Idle(Idle::Queued | Idle::Delayed { .. } | Idle::Blocked(_))
@@ -122,7 +122,11 @@ fn submitted(run: &Run) -> Option<(&Run, SubmissionMark)> {
 }
 
 /// The tree that was submitted.
-async fn tree(call: &Call, row: &TaskRow, mark: SubmissionMark) -> Result<Option<Line>, Problem> {
+pub(super) async fn tree(
+    call: &Call,
+    row: &TaskRow,
+    mark: SubmissionMark,
+) -> Result<Option<Line>, Problem> {
     let tenant = &call.caller().tenant;
     let entries = call.engine().entries_at(tenant, row.flow.id, vec![mark.raised]).await?;
     let mut tree = None;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use baton_domain::command::{Clear, Patch, Person};
-use baton_domain::ids::{Capability, Label, PrincipalId, TaskId};
+use baton_domain::command::{Clear, Command, Expect, Patch, Person};
+use baton_domain::contract::{Contract, Term};
+use baton_domain::ids::{Capability, Digest, Label, LineId, PrincipalId, TaskId};
 use baton_domain::limits::{CAPABILITIES_MAX, LABELS_MAX, LINES_MAX};
 use baton_domain::task::Priority;
 use baton_domain::text::{Body, Title};
 
 use crate::call::Call;
+use crate::contract;
 use crate::operation::{Answered, Declaration, Hints, Method, Operation};
 use crate::problem::Problem;
 use crate::shape::{Violation, record};
@@ -59,9 +61,40 @@ impl Operation for Edit {
     async fn perform(self, call: &Call) -> Result<Answered<TaskView>, Problem> {
         self.check()?;
         let task = self.task;
-        let done = call.say(task, Person::Edit(Box::new(self.patch()?))).await?;
+        let mut patch = self.patch()?;
+        let version = match &mut patch.contract {
+            Some(own) => beside_the_project(call, task, own).await?,
+            None => None,
+        };
+        let says = Person::Edit(Box::new(patch));
+        let done = match version {
+            // The hash is of all that is asked for, so it is about the task as it was read.
+            Some(version) => {
+                let version = Some(call.envelope().if_match.unwrap_or(version));
+                let expect = Expect { version, run: None };
+                call.on_task(task, vec![Command::Expect(expect), Command::Person(says)]).await?
+            }
+            None => call.say(task, says).await?,
+        };
         call.task_view(&done).await
     }
+}
+
+/// The task's own lines go beside those of its project, which are left out of them: the hash is of both. The version of
+/// the task that this is about; none if its project asks for nothing.
+async fn beside_the_project(
+    call: &Call,
+    task: TaskId,
+    (own, hash): &mut (Contract, Digest),
+) -> Result<Option<u64>, Problem> {
+    let row = call.task(task).await?;
+    let Some(bound) = &row.brief.bound else { return Ok(None) };
+    let is_bound = |line: &LineId, term: &Term| {
+        bound.lines.contains(line) && row.brief.contract.lines.get(line) == Some(term)
+    };
+    own.lines.retain(|line, term| !is_bound(line, term));
+    *hash = contract::hash(&row.brief.with_own(own)?, &bound.protected);
+    Ok(Some(row.flow.version))
 }
 
 impl Edit {

@@ -115,6 +115,8 @@ fn waiting() -> Vec<Hindrance> {
         Hindrance::PersonStage { stage: name("review") },
         Hindrance::NoWorker,
         Hindrance::NoVerifier,
+        Hindrance::ReviewOpen,
+        Hindrance::NoTree,
         Hindrance::Starving,
         Hindrance::Queued,
     ]
@@ -221,6 +223,8 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         Remedy::StartWorker { capabilities: BTreeSet::from([name("gpu")]) },
         Remedy::StartWorker { capabilities: BTreeSet::new() },
         Remedy::StartVerifier,
+        Remedy::Review,
+        Remedy::Waive,
         Remedy::RaiseLimit { pool: PoolName::Budget(ON) },
     ];
     let caps = [Cap::Continuations, Cap::Losses, Cap::Tries];

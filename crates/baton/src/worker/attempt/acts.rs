@@ -146,6 +146,7 @@ impl Driver {
             }
             return Some(Input::Kept);
         };
+        self.check_begins();
         let before = self.handed();
         let shelf = Shelf::of(&self.premises.attempt(attempt));
         let keep = move || parcel::keep(&worktree, attempt.number, before.as_ref(), &shelf);
@@ -163,8 +164,10 @@ impl Driver {
     pub(super) async fn kept(&mut self, kept: Result<Result<Kept, worktree::Error>, JoinError>) {
         let why = self.keeping.take().map(|(why, _)| why);
         let attempt = self.card.dispatch.attempt;
+        let mut kept_as = Err("its work was not kept".to_owned());
         match kept {
             Ok(Ok(Kept { taken, packed })) => {
+                kept_as = Ok(taken.snapshot().clone());
                 points::pass(Point::SnapshotTaken);
                 let tree = taken.snapshot().tree.to_string();
                 match packed {
@@ -184,6 +187,7 @@ impl Driver {
             Ok(Err(error)) => tracing::warn!(%attempt, %error, "its work was not kept"),
             Err(error) => tracing::warn!(%attempt, %error, "its work was not kept"),
         }
+        self.check_kept(kept_as).await;
         // Whoever has the run next begins with what the server has by then.
         if why == Some(Why::Stop) && self.courier.is_busy(attempt) {
             self.delivering = true;

@@ -9,8 +9,11 @@ use baton_domain::time::Millis;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
+use crate::client::Failure;
+use crate::protocol::Bind;
 use crate::shim::{self, Found, Spec, Status};
 
+use super::super::bind::Terms;
 use super::super::course::{Broken, Input, Why};
 use super::super::ground::Ground;
 use super::super::prepare::{Error, Furnished};
@@ -32,7 +35,8 @@ impl Driver {
     pub(super) async fn begin(&mut self) {
         let mut preparing = self.prepare();
         let mut prepared = None;
-        while prepared.is_none() || self.keeping.is_some() || self.fence <= now() {
+        while prepared.is_none() || self.keeping.is_some() || self.fence <= now() || self.is_unbound
+        {
             let due = self.due();
             let kept = async {
                 match &mut self.keeping {
@@ -95,8 +99,14 @@ impl Driver {
     /// Everything is there that its agent needs, or it is told what is not.
     async fn furnished(&mut self, prepared: Prepared) -> Option<Spec> {
         let broken = match prepared {
-            Ok(Ok(Furnished { card, spec, ground })) => {
+            Ok(Ok(Furnished { card, spec, ground, terms })) => {
                 (self.card, self.ground) = (card, Some(ground));
+                if let Some(terms) = terms
+                    && let Err(why) = self.bind(&terms).await
+                {
+                    self.feed(Input::Refused(lost("not_bound", &why)), now()).await;
+                    return None;
+                }
                 // It may have another home than it was thought to have, and no conversation in it. Some
                 // programs are given their tools in the conversation, so this follower needs them as well.
                 let tools = self.premises.tools(&self.card);
@@ -106,11 +116,45 @@ impl Driver {
                 self.keep(Why::Timer);
                 return Some(spec);
             }
+            // Nothing is started, and the server says what becomes of it.
+            Ok(Err(Error::Contract(why))) => {
+                self.unbound(&why);
+                return None;
+            }
             Ok(Err(error)) => broken(&error),
             Err(error) => lost("not_prepared", &error.to_string()),
         };
         self.feed(Input::Refused(broken), now()).await;
         None
+    }
+
+    /// Tells what the project asks for; the server has the schemas before that.
+    async fn bind(&mut self, terms: &Terms) -> Result<(), String> {
+        let attempt = self.card.dispatch.attempt;
+        if !terms.schemas.is_empty() {
+            let told = |failure: Failure| failure.body["detail"].to_string();
+            let client = self.premises.client().map_err(told)?;
+            let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+            for (digest, bytes) in &terms.schemas {
+                let file = folder.path().join(digest.as_str());
+                std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
+                let name = digest.as_str().parse().map_err(|_| "no digest".to_owned())?;
+                client.put_blob(&file, &name).await.map_err(told)?;
+            }
+        }
+        self.is_unbound = true;
+        let told = self.link.tell(terms.frame(attempt));
+        told.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Tells that nobody can tell what the project asks for.
+    fn unbound(&mut self, why: &str) {
+        let attempt = self.card.dispatch.attempt;
+        let (lines, wrong) = (vec![], Some(reason(why)));
+        let frame = Bind { attempt, seq: 0, base: None, lines, protected: None, wrong };
+        if let Err(error) = self.link.tell(frame) {
+            tracing::error!(%attempt, %error, "a report is lost: too many wait");
+        }
     }
 
     /// What is being prepared is not needed: its folder stays for the next attempt, and what would have signed
@@ -138,6 +182,7 @@ fn broken(error: &Error) -> Broken {
             let until = Some(wall() + ELSEWHERE);
             Broken::Back { reason: reason(&error.to_string()), until }
         }
+        Error::Contract(why) => lost("not_bound", why),
         Error::Unseen { .. } => lost("unseen_code", &error.to_string()),
         Error::NoHandoff(..) => lost("no_handoff", &error.to_string()),
         Error::Misfit(_) => lost("misused", &error.to_string()),

@@ -2,7 +2,7 @@
 
 use baton_domain::ids::AttemptId;
 
-use crate::protocol::{Down, Resume};
+use crate::protocol::{Ask, Down, Resume, Standing};
 
 use super::super::course::{At, Said};
 
@@ -19,6 +19,10 @@ pub enum Word {
     Cut,
     /// The worker ends, and the attempt with it.
     Drain,
+    /// It is acknowledged what its project asks for.
+    Bound,
+    /// What it submitted is to be checked by these commands.
+    Check(Vec<Ask>),
 }
 
 /// What a frame of the server means to an attempt, and to which.
@@ -33,7 +37,12 @@ pub fn word_of(down: &Down) -> Option<(AttemptId, Word)> {
         Down::Fenced(it) => (it.attempt, Word::Said(Said::Fenced(it.code.clone()))),
         Down::Checkpointed(it) => (it.attempt, Word::Said(Said::Checkpointed)),
         Down::Listen(it) => (it.attempt, Word::Listen { after: it.after }),
-        Down::Stands(it) => (it.attempt, Word::Said(Said::Stands(it.how))),
+        Down::Stands(it) => {
+            let asks = it.asks.clone().filter(|_| it.how == Standing::Verifying);
+            let word = asks.map_or(Word::Said(Said::Stands(it.how)), Word::Check);
+            (it.attempt, word)
+        }
+        Down::Bound(it) => (it.attempt, Word::Bound),
         Down::Welcome(_)
         | Down::Dispatch(_)
         | Down::Ack(_)

@@ -127,6 +127,7 @@ impl Course {
     pub(super) fn stands(&mut self, standing: Standing, at: At) {
         let before = std::mem::replace(&mut self.standing, standing);
         let asks = self.open_wish().is_some();
+        self.checks = standing == Standing::Verifying;
         match standing {
             Standing::Working if before == standing && !asks => {}
             // The answer to what it asks is on its way, or what it asks is on its way there.

@@ -76,6 +76,8 @@ pub(super) struct Ladder {
     proof: Option<Proof>,
     /// How long the proof waits for the work to be kept.
     keep_by: Option<At>,
+    /// Whether it waits for what was submitted to be checked.
+    is_held_up: bool,
 }
 
 impl Ladder {
@@ -216,9 +218,40 @@ impl Course {
         self.keep(Why::Stop, at);
     }
 
+    /// Whether its agent went by itself, so that what it submitted may still be checked.
+    pub(super) fn awaits_checks(&self) -> bool {
+        matches!(self.latch, Some(Latch::Exited(_))) && !self.is_fenced
+    }
+
+    /// What it submitted was checked, and what was found is told.
+    pub(super) fn checked(&mut self, at: At) {
+        if std::mem::replace(&mut self.checks, false) && self.ladder.is_held_up {
+            self.ladder.is_held_up = false;
+            self.conclude(at);
+        }
+    }
+
+    /// It could not be checked: somebody else will.
+    pub(super) fn unchecked(&mut self, why: &str, at: At) {
+        let (code, reason) = ("not_verified", sentence(why));
+        if self.latch.is_none() {
+            self.checks = false;
+            return self.close(Latch::lost(code, why), at);
+        }
+        if self.awaits_checks() && !self.told.dead() {
+            let code = Text::new("code", code).expect("our own codes are short words");
+            self.tell(Report::Lost { code, reason });
+        }
+        self.checked(at);
+    }
+
     /// Everything is told.
     pub(super) fn conclude(&mut self, at: At) {
         let Some(proof) = self.ladder.proof else { return };
+        if self.checks && self.awaits_checks() {
+            (self.ladder.keep_by, self.ladder.is_held_up) = (None, true);
+            return;
+        }
         self.tell_usage_now(at);
         if !self.told.dead() {
             self.tell(Report::Stopped(proof));

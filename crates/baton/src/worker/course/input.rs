@@ -47,6 +47,10 @@ pub enum Input {
     Busy { cpu_ms: u64 },
     /// The work was kept, or could not be.
     Kept,
+    /// What it submitted was checked, and what was found is told.
+    Checked,
+    /// It could not be checked, for this reason.
+    Unchecked(String),
     /// The machine slept for so long, until now.
     Slept { millis: u64 },
     /// The worker ends, and the attempt with it.

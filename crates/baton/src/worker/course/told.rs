@@ -51,7 +51,8 @@ impl Told {
             Up::Stopped(_) => self.dead = true,
             Up::Hello(_)
             | Up::Credit(_)
-            | Up::Gate(_)
+            | Up::Bind(_)
+            | Up::Gates(_)
             | Up::Checkpoint(_)
             | Up::Heartbeat(_)
             | Up::Log(_)

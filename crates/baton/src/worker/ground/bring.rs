@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use crate::protocol::{Dispatch, Work};
 use crate::worktree::{Error, House, Key, Oid, Repository, Work as Landable};
 
+use super::super::check::Pinned;
 use super::super::prepare::{self, Premises, Whose};
 use super::Stuff;
 
@@ -53,6 +54,28 @@ impl Premises {
         let subject = dispatch.landing.as_ref().map(|ticket| ticket.subject.to_string());
         let says = subject.unwrap_or_else(|| format!("chore: work on {task}"));
         Ok(Some(depot.work_of(&head, &says)?))
+    }
+
+    /// What of a task is checked: the commit that passed before, or what was kept of it last; none if nothing was.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn work_to_check(
+        &self,
+        whose: &Whose,
+        dispatch: &Dispatch,
+        (house, repository): (&House, Option<&Repository>),
+        passed: bool,
+    ) -> Result<Option<Pinned>, prepare::Error> {
+        let (tenant, task) = (whose.tenant.clone(), dispatch.attempt.task);
+        let key = Key { tenant, task, generation: 1 };
+        let newest = self.newest(&Stuff { house, repository, whose, dispatch }, &key)?;
+        let Some(depot) = house.depot(&key.tenant, &dispatch.project) else { return Ok(None) };
+        let head = dispatch.head.as_ref().filter(|_| passed);
+        let head = head.and_then(|head| head.as_str().parse().ok());
+        let Some(commit) = head.or(newest) else { return Ok(None) };
+        let base = depot.work_of(&commit, "what is checked")?.base;
+        Ok(Some(Pinned { depot, base, commit }))
     }
 
     /// Has the work here that the server names.

@@ -183,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             | Down::Answer(_)
             | Down::Cancel(_)
             | Down::Stands(_)
+            | Down::Bound(_)
             | Down::Checkpointed(_)
             | Down::Listen(_)
             | Down::Drain(_) => Ok(()),

@@ -213,7 +213,7 @@ impl Stations for Stops<'_> {
             commit: commit.clone(),
             checks,
         };
-        let rooms = self.journey.premises.rooms_of(&self.journey.whose);
+        let rooms = self.journey.premises.rooms(&self.journey.whose, dispatch);
         let found = rooms.check(self.depot, job, std::future::pending());
         let found = Handle::current().block_on(found).map_err(|error| error.to_string())?;
         let mut said = String::new();
@@ -277,6 +277,8 @@ impl Riding {
                 Word::Said(Said::Fenced(_) | Said::Cancel(_)) | Word::Drain => self.gone = true,
                 Word::Said(Said::Answer { .. } | Said::Checkpointed)
                 | Word::Listen { .. }
+                | Word::Bound
+                | Word::Check(_)
                 | Word::Cut => {}
                 Word::Renewed { until } => self.until = self.until.max(until),
             }

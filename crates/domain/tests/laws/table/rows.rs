@@ -12,9 +12,9 @@ use baton_domain::task::{Ending, Hold};
 use baton_domain::time::Millis;
 
 use crate::cast::{
-    abandon, block, capability, capable, claim, code, complete, fail, hold, lost, message, move_to,
-    note, one_gate, pass, person, principal, progress, proved, reason, release, snapshot, solo,
-    stopped, text, verdict, waiver, wanting, worker,
+    abandon, binding, block, capability, capable, claim, code, complete, fail, guarded, hold, lost,
+    message, move_to, note, one_gate, pass, person, principal, progress, proved, reason, release,
+    snapshot, solo, stopped, text, verdict, waiver, wanting, worker,
 };
 
 use super::columns::Column;
@@ -196,6 +196,8 @@ pub fn supervisors() -> Vec<Row> {
         row("probed, met", |c| supervisor(c, Supervisor::Probed { met: true })),
         row("probed, not met", |c| supervisor(c, Supervisor::Probed { met: false })),
         row("snapshot", |c| supervisor(c, snapshot())),
+        row("bind", |c| supervisor(c, binding())),
+        row("unbound", |c| supervisor(c, Supervisor::Unbound(reason()))),
         row("late: renew", |c| {
             let attempt = c.proof().attempt().saturating_sub(1);
             let nonce = Nonce(u128::from(attempt) + 999);
@@ -213,6 +215,7 @@ pub fn supervisors() -> Vec<Row> {
             Command::Supervisor(nobody, Supervisor::Spend { total_micros: 5 })
         }),
         lines("verdict, holds", |c| Command::Verifier(c.proof(), verdict(true, c.world.now))),
+        lines("verdict, to be reviewed", |c| Command::Verifier(c.proof(), guarded(c.world.now))),
         lines("verdict, fails", |c| Command::Verifier(c.proof(), verdict(false, c.world.now))),
     ]
 }

@@ -259,6 +259,14 @@ fn exchange(said: (&Entry, &Event)) -> Option<HandoffItem> {
 }
 
 fn of_receipts(entry: &Entry, event: &Event) -> Vec<HandoffItem> {
+    if let Event::Reviewed { review } = event {
+        let word = if review.approved { "approves" } else { "rejects" };
+        let about = format!("the reviewer {word} it, {} % sure", review.confidence);
+        let missing = review.missing.iter().map(|one| format!("\nmissing: {one}"));
+        let text = format!("{}{}", review.reason, missing.collect::<String>());
+        let item = HandoffItem::new(review.by.to_string(), about).at(When(entry.at));
+        return vec![item.quoting(&text)];
+    }
     let Event::Verified { receipts, .. } = event else { return vec![] };
     let item = |receipt: &Receipt| {
         let (word, reason) = match &receipt.finding {

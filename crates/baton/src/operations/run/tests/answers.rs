@@ -137,7 +137,7 @@ async fn a_completion_with_gates_waits_for_a_verifier_and_its_receipts_are_shown
     let holds = || Finding::Holds { evidence: None };
     let receipts =
         vec![receipt("plan", holds()), receipt("report", holds()), receipt("tests", fails)];
-    let verdict = pass.verdict(Verdict { receipts, commit: None }).expect("it supervises");
+    let verdict = pass.verdict(Verdict { receipts, ..Verdict::default() }).expect("it supervises");
     desk.world.order(Aim::Task(pass.task, vec![verdict])).await.expect("it verifies");
     let receipts = desk.granted(&ann(), "receipt list", json!({ "task": "T-1" })).await;
     assert_eq!(receipts["items"].as_array().map(Vec::len), Some(3));

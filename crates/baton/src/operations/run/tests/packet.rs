@@ -82,7 +82,7 @@ async fn second_holder(desk: &Desk) {
     let fails = Finding::Fails { reason: text("2 of 9 fail"), evidence: None };
     let receipts =
         vec![receipt("report", Finding::Holds { evidence: None }), receipt("tests", fails)];
-    let verdict = pass.verdict(Verdict { receipts, commit: None }).expect("it supervises");
+    let verdict = pass.verdict(Verdict { receipts, ..Verdict::default() }).expect("it supervises");
     desk.world.order(Aim::Task(pass.task, vec![verdict])).await.expect("it verifies");
 }
 
