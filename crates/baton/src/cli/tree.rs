@@ -119,7 +119,11 @@ fn verb(entry: &'static Entry) -> Command {
 }
 
 fn everyday(alias: &'static Alias, entry: &'static Entry) -> Command {
-    let fixed: Vec<_> = alias.fixed.iter().map(|(name, _)| *name).collect();
+    let mut fixed: Vec<_> = alias.fixed.iter().map(|(name, _)| *name).collect();
+    if alias.extra == Extra::Go {
+        // The command has its own, which also tells how it goes.
+        fixed.push("go");
+    }
     let command = Command::new(alias.name)
         .about(alias.summary)
         .after_help(format!("Short for: baton {} {}", entry.about.noun, entry.about.verb))

@@ -39,7 +39,7 @@ fn a_question_is_told_once_signed_and_not_after_it_is_answered() {
     assert_eq!(body["data"]["words"], "Which file?");
     receiver.hears_nothing();
     home.does(&["answer", "T-1", "The second one"]);
-    let (body, exit) = home.asks(&["complete", "Done"], Some(&token));
+    let (body, exit) = home.asks(&["complete", "--summary", "Done"], Some(&token));
     assert_eq!(exit, 0, "{body}");
     let done = receiver.next();
     assert_eq!((&done.json()["type"], done.id() == hook.id()), (&"done".into(), false));
@@ -135,7 +135,7 @@ fn a_webhook_goes_nowhere_inside_and_follows_nobody() {
     let why = body["error"]["detail"].as_str().unwrap_or_default();
     assert_eq!(why, "127.0.0.1 answered 302, and redirects are not followed");
     assert_eq!(home.does(&["channel", "test", "hook"])["name"], "hook");
-    home.does(&["channel", "remove", "hook", "--yes"]);
+    home.does(&["channel", "remove", "hook"]);
     assert_eq!(home.does(&["channel", "list"])["items"], Value::Array(vec![]));
 }
 
