@@ -247,8 +247,12 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton run force-release T-1 --reason "…"
         baton run claim --task T-1
         baton task edit T-1 --clear assignee
+        baton run claim --task T-1 --capabilities gpu --blocked
         baton run claim --capabilities gpu
-        nothing yet
+        baton up --detach
+        baton work
+        baton review T-1 approve "…"
+        baton run waive T-1 --reason "…"
         baton pool set "budget T-7" --money …
         baton task edit T-1 --policy '{"continuations_max": …}'
         baton task edit T-1 --policy '{"losses_max": …}'
@@ -260,7 +264,7 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton pool list
-        baton pool list
+        baton scheduler resume --account max
         baton pool list
         baton pool list
         baton pool list
