@@ -6,6 +6,7 @@
 //! no way to Baton's data. What is told of them is what the kernel said, never what they printed. The room is gone afterwards.
 
 use std::collections::BTreeMap;
+use std::fs::DirEntry;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -358,29 +359,26 @@ impl Rooms {
         });
         digest(all.to_string().as_bytes())
     }
+}
 
-    /// Takes away what a worker before this one left: whatever still runs in there is ended first.
-    pub async fn sweep(&self) {
-        let Ok(rooms) = std::fs::read_dir(&self.folder) else { return };
-        for room in rooms.flatten().map(|entry| entry.path()) {
-            let gates = std::fs::read_dir(&room).into_iter().flatten().flatten();
-            let gates =
-                gates.filter(|entry| entry.file_name().to_string_lossy().starts_with("gate-"));
-            let mut is_empty = true;
-            for gate in gates.map(|entry| self.place(entry.path())) {
-                is_empty &= match gate.launch() {
-                    Ok(Some(_)) => shim::overpower(&gate).await.is_ok_and(|proof| !proof.survivor),
-                    Ok(None) => true,
-                    Err(_) => false,
-                };
-            }
-            let taken = match is_empty {
-                true => spawn_blocking(move || take_away(&room).is_ok()).await.unwrap_or(false),
-                false => false,
+/// Takes away the rooms that a worker before this one left: whatever still runs in them is ended first.
+pub async fn sweep(folder: &Path) {
+    let Ok(rooms) = std::fs::read_dir(folder) else { return };
+    for room in rooms.flatten().map(|entry| entry.path()) {
+        let gates = std::fs::read_dir(&room).into_iter().flatten().flatten();
+        let is_gate = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with("gate-");
+        let mut is_empty = true;
+        for gate in gates.filter(is_gate).map(|entry| Place::at(entry.path())) {
+            is_empty &= match gate.launch() {
+                Ok(Some(_)) => shim::overpower(&gate).await.is_ok_and(|proof| !proof.survivor),
+                Ok(None) => true,
+                Err(_) => false,
             };
-            if !taken {
-                tracing::warn!("a gate room of a worker before this one is still there");
-            }
+        }
+        let taken =
+            is_empty && spawn_blocking(move || take_away(&room).is_ok()).await.unwrap_or(false);
+        if !taken {
+            tracing::warn!("a gate room of a worker before this one is still there");
         }
     }
 }

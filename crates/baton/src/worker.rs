@@ -18,6 +18,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::clock::boot_ms;
+use crate::gates;
 use crate::points::{self, Point};
 use crate::protocol::{Dispatch, Down, Released, Stopped, Up, Welcome};
 use crate::shape::When;
@@ -91,6 +92,7 @@ pub async fn run(
     let left = adopt::survey(&wish.premises.attempts()).await?;
     points::pass(Point::LeftSurveyed);
     lift::lift(&wish.premises, &left).await;
+    gates::sweep(&folder.join("rooms")).await;
     let slots = if wish.once { 1 } else { wish.premises.settings.slots };
     let link = link::Settings {
         address: wish.premises.address.clone(),

@@ -305,7 +305,11 @@ pub const STEPS: &[(Who, &str, &str)] = &[
     (holding("failed"), "run begin", r#"{ "run": "mine" }"#),
     (holding("failed"), "run fail", r#"{ "run": "mine", "code": "stuck", "reason": "no way" }"#),
     (holding("submitted"), "run begin", r#"{ "run": "mine" }"#),
-    (holding("submitted"), "run complete", r#"{ "run": "mine", "summary": "all of it" }"#),
+    (
+        holding("submitted"),
+        "run complete",
+        r#"{ "run": "mine", "summary": "all of it", "tree": "4b825dc6" }"#,
+    ),
     (holding("unproved"), "run begin", r#"{ "run": "mine" }"#),
     (holding("unproved"), "run complete", r#"{ "run": "mine", "summary": "all of it" }"#),
     (holding("answered"), "run begin", r#"{ "run": "mine" }"#),

@@ -127,7 +127,7 @@ impl Scripted {
 
     /// One more run, whatever else is said before.
     async fn dispatched(&mut self) -> Dispatch {
-        self.say(Credit { n: 1 }).await;
+        self.say(Credit { n: 1, checks: None, merges: None }).await;
         loop {
             let down = self.hear().await.expect("it is handed something");
             if let Down::Dispatch(run) = down {

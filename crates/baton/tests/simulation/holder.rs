@@ -413,7 +413,7 @@ fn block(world: &mut World<'_>) -> Agent {
 fn submission(whole: bool) -> Submission {
     let artifact = Artifact { path: text("out.txt"), digest: digest(), bytes: 12 };
     Submission {
-        tree: None,
+        tree: Some(text("4b825dc6")),
         artifacts: whole.then_some(artifact).into_iter().collect(),
         contract: None,
     }

@@ -161,7 +161,8 @@ pub fn note(words: &str) -> Agent {
 }
 
 pub fn done() -> Agent {
-    Agent::Complete { summary: None, submission: Submission::default() }
+    let submission = Submission { tree: Some(text("4b825dc6")), ..Submission::default() };
+    Agent::Complete { summary: None, submission }
 }
 
 pub fn needs_input() -> Agent {

@@ -94,7 +94,6 @@ async fn a_line_whose_fields_do_not_fit_is_named() {
     for lines in [
         json!([{ "id": "t", "kind": "gate", "command": "x" }, { "id": "t", "kind": "gate", "command": "y" }]),
         json!([{ "id": "t", "kind": "artifact", "path": "../secret" }]),
-        json!([{ "id": "t", "kind": "review" }]),
     ] {
         let wish = json!({ "project": "demo", "title": "x", "contract": lines });
         assert_eq!(desk.refused("task create", wish).await.0, "invalid");

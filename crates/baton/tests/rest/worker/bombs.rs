@@ -131,7 +131,7 @@ async fn a_worker_that_reads_nothing_is_cut_and_harms_nobody() {
     timeout(PATIENCE, flooding).await.expect("it is cut");
     let (mut other, _) = Scripted::come(&world.place(), &key, hello("other", vec![])).await;
     world.task("One").await;
-    other.say(Credit { n: 1 }).await;
+    other.say(Credit { n: 1, checks: None, merges: None }).await;
     let handed = timeout(Duration::from_secs(5), other.hear()).await.expect("it is served");
     assert!(matches!(handed, Some(Down::Dispatch(_))));
 }

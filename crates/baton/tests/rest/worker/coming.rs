@@ -91,7 +91,7 @@ async fn a_run_that_never_reached_its_worker_is_given_back_when_the_worker_comes
 async fn a_worker_that_comes_twice_is_one_worker() {
     let (world, key) = busy().await;
     let (mut first, _) = Scripted::come(&world.place(), &key, hello("box", vec![])).await;
-    first.say(Credit { n: 4 }).await;
+    first.say(Credit { n: 4, checks: None, merges: None }).await;
     world.until_waiting(1).await;
     let (mut second, _) = Scripted::come(&world.place(), &key, hello("box", vec![])).await;
     assert_eq!(first.farewell().await, "stopped");
@@ -107,7 +107,7 @@ async fn the_first_word_is_hello_in_a_protocol_that_both_speak() {
     let mut silent = Scripted::knock(&world.place(), &key).await.expect("it is let in");
     assert_eq!(silent.farewell().await, "too_slow");
     let mut rude = Scripted::knock(&world.place(), &key).await.expect("it is let in");
-    rude.say(Credit { n: 1 }).await;
+    rude.say(Credit { n: 1, checks: None, merges: None }).await;
     assert_eq!(rude.farewell().await, "malformed");
     let mut late = Scripted::knock(&world.place(), &key).await.expect("it is let in");
     let mut greeting = hello("box", vec![]);
@@ -137,7 +137,7 @@ async fn a_server_that_drains_says_so_and_takes_reports_to_the_end() {
     let server = Arc::clone(&world.server);
     let draining = tokio::spawn(async move { server.drain().await });
     assert!(matches!(worker.hear().await, Some(Down::Drain(_))));
-    worker.say(Credit { n: 1 }).await;
+    worker.say(Credit { n: 1, checks: None, merges: None }).await;
     worker.told(seen(run.attempt, 2, Phase::ProcessStarted)).await;
     assert_eq!(worker.farewell().await, "stopped");
     assert!(draining.await.expect("it drains"), "everybody has gone");

@@ -74,7 +74,7 @@ async fn a_server_killed_between_a_frame_and_its_ack_loses_no_report_and_doubles
     assert_eq!(count("tool_finished"), KILLS / 2, "{page}");
     drop(worker);
     let (mut next, _) = Scripted::come(&address(&serving), &key, hello("box", vec![])).await;
-    next.say(baton::protocol::Credit { n: 1 }).await;
+    next.say(baton::protocol::Credit { n: 1, checks: None, merges: None }).await;
     let Some(Down::Dispatch(second)) = next.hear().await else { panic!("the run goes on") };
     assert_eq!((second.run, second.attempt.number), (run.run, 2));
 }

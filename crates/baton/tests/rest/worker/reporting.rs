@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use baton::protocol::{
-    Checkpoint, Conversation, Credit, Down, Gate, Heartbeat, Lifecycle, Limit, Lost, Phase,
+    Checkpoint, Conversation, Credit, Down, Gates, Heartbeat, Lifecycle, Limit, Lost, Phase,
     Question, Released, Standing, Usage, Verdict,
 };
+use baton_domain::ids::Digest;
 use baton_domain::run::Cap;
 use baton_domain::time::Millis;
 use serde_json::json;
@@ -266,12 +267,13 @@ async fn what_cannot_be_carried_out_is_settled_by_a_problem_and_the_next_frame_g
     let (world, key) = busy().await;
     world.task("One").await;
     let (mut worker, run) = world.at_work(&key).await;
-    let gate = Gate {
+    let gates = Gates {
         attempt: run.attempt,
         seq: 2,
-        line: "tests".parse().expect("a name"),
-        passed: true,
-        output: None,
+        commit: None,
+        environment: Digest::new(&"e3".repeat(32)).expect("a digest"),
+        results: vec![],
+        guarded: None,
     };
     let nameless = Lifecycle {
         attempt: run.attempt,
@@ -283,7 +285,7 @@ async fn what_cannot_be_carried_out_is_settled_by_a_problem_and_the_next_frame_g
     };
     let capless = Lifecycle { seq: 4, phase: Phase::Exceeded, ..nameless.clone() };
     for (frame, code, seq) in [
-        (gate.into(), "not_yet", 2),
+        (gates.into(), "wrong_state", 2),
         (nameless.into(), "invalid", 3),
         (capless.into(), "invalid", 4),
     ] {
@@ -357,7 +359,7 @@ async fn the_next_attempt_is_handed_the_conversation_and_the_cap_that_was_reache
     worker.told(back.into()).await;
     worker.told(stopped(run.attempt, 5)).await;
     let again = loop {
-        worker.say(Credit { n: 1 }).await;
+        worker.say(Credit { n: 1, checks: None, merges: None }).await;
         let down = worker.hear().await.expect("it is handed the run again");
         if let Down::Dispatch(run) = down {
             break *run;

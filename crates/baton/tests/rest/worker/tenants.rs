@@ -70,7 +70,7 @@ async fn a_worker_is_handed_work_of_its_own_tenant_alone() {
     let (world, key) = busy().await;
     let foreign = world.foreign_worker().await;
     let (mut other, _) = Scripted::come(&world.place(), &foreign, hello("box", vec![])).await;
-    other.say(baton::protocol::Credit { n: 4 }).await;
+    other.say(baton::protocol::Credit { n: 4, checks: None, merges: None }).await;
     world.until_waiting(1).await;
     world.task("Ours").await;
     let (mut worker, _) = Scripted::come(&world.place(), &key, hello("box", vec![])).await;

@@ -113,7 +113,7 @@ async fn a_completion_with_gates_waits_for_a_verifier_and_its_receipts_are_shown
     let goal = json!({ "title": "report", "contract": contract() });
     let started = desk.ask(&bot("bea"), "run start", goal).await.expect("it may");
     let bea = bot("bea").showing(&secret(&started, "claim_token"));
-    let complete = json!({ "run": "mine", "summary": "written",
+    let complete = json!({ "run": "mine", "summary": "written", "tree": "4b825dc6",
         "artifacts": [artifact("report.md"), artifact("plan.md")] });
     let submitted = desk.granted(&bea, "run complete", complete).await;
     assert_eq!(submitted["state"], "submitted");

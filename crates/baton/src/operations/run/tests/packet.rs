@@ -63,7 +63,7 @@ async fn first_holder(desk: &Desk) {
 /// The second one completes, and what it made does not hold.
 async fn second_holder(desk: &Desk) {
     let cid = claim(desk, &bot("cid")).await;
-    let made = json!({ "run": "mine", "summary": "All of it is painted.",
+    let made = json!({ "run": "mine", "summary": "All of it is painted.", "tree": "4b825dc6",
         "artifacts": [{ "path": "report.md", "digest": "ab".repeat(32), "bytes": 5 }] });
     later(desk, &cid, "run complete", made).await;
     let mut verifier = wish("wes", None);
