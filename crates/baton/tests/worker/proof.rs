@@ -3,8 +3,6 @@
 use std::fs;
 use std::process::Command;
 
-use rustix::process::Signal;
-
 use crate::house::House;
 
 /// A project whose `baton.toml` is committed, and an agent that does this.
@@ -121,33 +119,6 @@ fn what_was_never_committed_is_not_asked_for_silently() {
     let run = settled(&house);
     assert_eq!(run["state"], "blocked", "{run}\n{}", house.logs());
     assert!(run.to_string().contains("git commit"), "{run}");
-}
-
-#[test]
-fn what_a_worker_left_half_checked_is_verified_by_the_next() {
-    let made = House::with_repository("edit greeting.txt Hello\ncomplete It is done\n");
-    let (mark, pipe) = (made.path("mark"), made.pipe("pipe"));
-    let gate = format!("test -e {} || cat {}", mark.display(), pipe.display());
-    let toml = format!("[contract.gates.tests]\ncommand = '{gate}'\n");
-    fs::write(made.path("shop/baton.toml"), toml).expect("there is room");
-    let mut house = made;
-    git(&house, &["add", "-A"]);
-    git(&house, &["commit", "-qm", "What is asked for"]);
-    house.work_on(&[]);
-    let gate_waits = house.opened("pipe");
-    assert_eq!(house.types(&["run", "show", "R-1.1"])["state"], "verifying");
-    house.signal_worker(Signal::TERM);
-    house.worker_ends();
-    drop(gate_waits);
-    crate::house::until("it is left to somebody else", || {
-        house.types(&["run", "show", "R-1.1"])["state"] == "submitted"
-    });
-    fs::write(&mark, "").expect("there is room");
-    house.work_on(&[]);
-    crate::house::until("somebody verifies it", || {
-        house.types(&["run", "show", "R-1.1"])["result"] == "verified"
-    });
-    assert_eq!(house.outcomes().len(), 2, "no agent worked a second time: {}", house.shown());
 }
 
 #[test]
