@@ -130,6 +130,8 @@ impl Sightings {
             | Event::Moved { .. }
             | Event::SetBack { .. }
             | Event::Merged { .. }
+            | Event::Bound { .. }
+            | Event::Reviewed { .. }
             | Event::Archived
             | Event::HoldSet { .. }
             | Event::DependencyAdded { .. }
