@@ -20,9 +20,9 @@ use baton_domain::time::Millis;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
-use crate::clock::boot_ms;
+use crate::clock::{awake_ms, boot_ms};
 use crate::contract::digest;
 use crate::files::make_folder;
 use crate::shim::spool::SPOOL_BYTES_MIN;
@@ -227,7 +227,7 @@ impl Rooms {
                 });
                 fresh.await.map_err(io::Error::other)??;
             }
-            let begun = Instant::now();
+            let begun = awake_ms();
             let spec = self.spec(depot, job, (room, nth), check);
             let ended = match shim::launch(&place, &spec, None).await {
                 Ok(handle) => self.follow(handle, &place, check, called_off.as_mut()).await?,
@@ -238,7 +238,7 @@ impl Rooms {
                 Err(error) => Ended::NotStarted(error.to_string()),
             };
             let log = keep(&place.spool(), &logs.join(format!("{nth}.log")))?;
-            let took = begun.elapsed();
+            let took = Duration::from_millis(awake_ms().saturating_sub(begun));
             checked.push(Checked { line: check.line.clone(), ended, took, log });
         }
         Ok(checked)
@@ -252,8 +252,8 @@ impl Rooms {
         check: &Check,
         mut called_off: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Ended, Error> {
-        let mut ends = Instant::now() + Duration::from_millis(check.timeout.0);
-        let mut renews = Instant::now() + RENEW_EVERY;
+        let mut ends = pin!(sleep(Duration::from_millis(check.timeout.0)));
+        let mut renews = pin!(sleep(RENEW_EVERY));
         let (mut late, mut unwanted) = (false, false);
         loop {
             tokio::select! {
@@ -276,20 +276,20 @@ impl Rooms {
                 },
                 () = &mut called_off, if !unwanted => {
                     unwanted = true;
-                    ends = Instant::now() + PROOF_MAX;
+                    ends.set(sleep(PROOF_MAX));
                     handle.stop(Some(0)).await?;
                 }
-                () = sleep_until(ends) => {
+                () = &mut ends => {
                     if late || unwanted {
                         bury(place, &check.line).await?;
                         break;
                     }
                     late = true;
-                    ends = Instant::now() + PROOF_MAX;
+                    ends.set(sleep(PROOF_MAX));
                     handle.stop(None).await?;
                 }
-                () = sleep_until(renews), if !late && !unwanted => {
-                    renews = Instant::now() + RENEW_EVERY;
+                () = &mut renews, if !late && !unwanted => {
+                    renews.set(sleep(RENEW_EVERY));
                     handle.renew(boot_ms() + FENCE_MS).await?;
                 }
             }

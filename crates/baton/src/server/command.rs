@@ -226,14 +226,7 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     let living = Arc::clone(&starter);
     let living = tokio::spawn(async move { living.live(turns).await });
     let noting = tokio::spawn(note_uses(Arc::clone(&identity)));
-    let notices = Notices::new(
-        Arc::clone(&engine),
-        wish.database.is_none(),
-        wish.webhook_allow.clone(),
-        wish.programs.clone(),
-    );
-    engine.keep_messenger(&(Arc::clone(&notices) as Arc<dyn Messenger>));
-    let telling = tokio::spawn(notices.run());
+    let telling = tokio::spawn(messenger(wish, &engine).run());
     let accepting = [
         match &tls {
             Some(tls) => tokio::spawn(Arc::clone(&server).accept_tls(listener, Arc::clone(tls))),
@@ -273,6 +266,18 @@ async fn serve(wish: &Wish, starter: Arc<Notifier>) -> Result<ExitCode, Error> {
     };
     drop((server, bound, identity));
     Ok(close(engine, all).await)
+}
+
+/// Who tells people what needs them.
+fn messenger(wish: &Wish, engine: &Arc<Engine>) -> Arc<Notices> {
+    let notices = Notices::new(
+        Arc::clone(engine),
+        wish.database.is_none(),
+        wish.webhook_allow.clone(),
+        wish.programs.clone(),
+    );
+    engine.keep_messenger(&(Arc::clone(&notices) as Arc<dyn Messenger>));
+    notices
 }
 
 /// The bounds that it serves under.

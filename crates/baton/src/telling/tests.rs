@@ -116,7 +116,7 @@ fn what_is_done_is_told_once_and_forgotten() {
     let done = About { need: None, ..question(1) };
     progress.see(&[], vec![done.clone()], 9, NOON);
     progress.see(&[], vec![], 9, after(1));
-    assert_eq!(progress.due(&channel(), US, after(1)), [done.clone()]);
+    assert_eq!(progress.due(&channel(), US, after(1)), std::slice::from_ref(&done));
     progress.tell(&done, after(1));
     progress.see(&[], vec![], 9, after(2));
     assert_eq!((progress.notices.len(), progress.cursor, progress.told), (0, 9, 1));

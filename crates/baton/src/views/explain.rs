@@ -225,14 +225,7 @@ fn sentence(hindrance: &Hindrance) -> String {
         Hindrance::Recurring => {
             "The same block came back too often: only a person may unpark it.".into()
         }
-        Hindrance::Delayed { why, .. } => match why {
-            Delay::Scheduled => "It starts at a time that somebody chose.".into(),
-            Delay::Backoff => "It pauses after a failure.".into(),
-            Delay::RateLimit => "It waits for a limit to reset.".into(),
-            Delay::Target => {
-                "Nobody may move the target branch now: its checkout has changes of its own.".into()
-            }
-        },
+        Hindrance::Delayed { why, .. } => delayed(*why).into(),
         Hindrance::WaitingForInput { .. } => "Its agent asked something and waits.".into(),
         Hindrance::Held { attempt, holder, purpose, .. } => {
             let doing = match purpose {
@@ -277,6 +270,17 @@ fn sentence(hindrance: &Hindrance) -> String {
         }
         Hindrance::Starving => "It has queued for longer than it should.".into(),
         Hindrance::Queued => "Nothing stands in its way: it waits for its turn.".into(),
+    }
+}
+
+fn delayed(why: Delay) -> &'static str {
+    match why {
+        Delay::Scheduled => "It starts at a time that somebody chose.",
+        Delay::Backoff => "It pauses after a failure.",
+        Delay::RateLimit => "It waits for a limit to reset.",
+        Delay::Target => {
+            "Nobody may move the target branch now: its checkout has changes of its own."
+        }
     }
 }
 

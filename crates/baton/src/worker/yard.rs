@@ -22,7 +22,8 @@ use journey::Journey;
 mod journey;
 
 /// Cars that may be here at once: a batch that rides, and one that waits for it.
-const CARS_MAX: u16 = 2 * BATCH_MAX as u16;
+const CARS_MAX: u16 = 16;
+const _: () = assert!(CARS_MAX as usize == 2 * BATCH_MAX);
 
 /// Cars and trains.
 pub(super) struct Yard {

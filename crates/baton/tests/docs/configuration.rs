@@ -8,8 +8,10 @@ use expect_test::expect_file;
 
 use crate::root;
 
+type Structures = &'static [(&'static str, &'static str)];
+
 /// The structures that a file is read into: where they stand, which one, and where it stands in the file.
-const FILES: &[(&str, &str, &[(&str, &str)])] = &[
+const FILES: &[(&str, &str, Structures)] = &[
     (
         "baton.toml",
         "crates/baton/src/contract/written.rs",

@@ -125,7 +125,7 @@ fn play(begins_in: Option<&Path>, blocks: &[&Block]) -> Result<(), String> {
         script.push_str(&format!("echo '== the block at line {}' >&2\n{}", block.line, block.text));
     }
     let program = Path::new(env!("CARGO_BIN_EXE_baton")).parent().expect("it is in a folder");
-    let path = std::env::var("PATH").expect("there are programs");
+    let path = variable("PATH").expect("there are programs");
     let ended = Command::new("bash")
         .args(["-c", &script])
         .env_clear()
@@ -147,11 +147,16 @@ fn play(begins_in: Option<&Path>, blocks: &[&Block]) -> Result<(), String> {
     Err(format!("{}\n{}{}", ended.status, said(&ended.stdout), said(&ended.stderr)))
 }
 
+#[expect(clippy::disallowed_methods, reason = "where the programs of this machine are")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Where toolchains are that are otherwise looked for at home.
 fn toolchains() -> Vec<(&'static str, String)> {
-    let home = std::env::var("HOME").unwrap_or_default();
+    let home = variable("HOME").unwrap_or_default();
     let at = |name: &'static str, folder: &str| {
-        (name, std::env::var(name).unwrap_or_else(|_| format!("{home}/{folder}")))
+        (name, variable(name).unwrap_or_else(|| format!("{home}/{folder}")))
     };
     vec![at("RUSTUP_HOME", ".rustup"), at("CARGO_HOME", ".cargo")]
 }

@@ -63,7 +63,7 @@ async fn a_diff_is_the_patch_itself_and_its_sum_where_that_is_asked_for() {
         ],
         "dropped": 0, "added": 1, "removed": 1, "patch": patch, "unshown": 0,
     });
-    assert_eq!(printed(&["diff", "T-1"], &[diff.clone()]).await, patch, "to the byte");
+    assert_eq!(printed(&["diff", "T-1"], std::slice::from_ref(&diff)).await, patch, "to the byte");
     expect![[r#"
         x      +1 -1
         a → b  no text

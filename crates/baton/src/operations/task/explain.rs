@@ -145,15 +145,15 @@ async fn with_history(
         let said = Heard::at(call, row.flow.id, vec![raised]).await?;
         cause.by = said.last(|entry, _| Some(entry.actor.principal.clone()));
     }
-    let is_open = |cause: &&mut CauseView| cause.since.is_none() && is_raised(cause.code);
-    if !told.causes.iter_mut().any(|mut cause| is_open(&&mut cause)) {
+    let is_open = |cause: &CauseView| cause.since.is_none() && is_raised(cause.code);
+    if !told.causes.iter().any(is_open) {
         return Ok(told);
     }
     let from = row.flow.version.saturating_sub(LOOKED_BACK - 1).max(1);
     let count_max = usize::try_from(LOOKED_BACK).unwrap_or(usize::MAX);
     let tenant = &call.caller().tenant;
     let entries = call.engine().entries_of(tenant, row.flow.id, from, count_max).await?.rows;
-    for cause in told.causes.iter_mut().filter(is_open) {
+    for cause in told.causes.iter_mut().filter(|cause| is_open(cause)) {
         let found = entries.iter().rev().find_map(|entry| {
             let Happened::ToTask(events) = &entry.happened else { return None };
             let raises = |event: &&Event| raises(cause.code, event);

@@ -136,6 +136,11 @@ fn view(hindrance: Hindrance, next: Option<Remedy>) -> CauseView {
     CauseView::of(TaskId(1), &Explained { hindrance, since: None, next })
 }
 
+fn line(view: &CauseView) -> String {
+    let until = view.until.map_or_else(String::new, |until| format!(" (until {until})"));
+    format!("{}: {}{until}\n", view.code.word(), view.sentence)
+}
+
 #[test]
 fn every_cause_has_its_sentence_and_says_until_when() {
     let all = [over(), parked(), held(), waiting()].concat();
@@ -144,10 +149,7 @@ fn every_cause_has_its_sentence_and_says_until_when() {
     let Shape::Choice(words) = CauseCode::shape() else { panic!("codes are words") };
     let told: BTreeSet<_> = views.iter().map(|view| view.code.word()).collect();
     assert_eq!(told, words.iter().copied().collect(), "a cause that nobody reads here");
-    let lines = views.iter().map(|view| {
-        let until = view.until.map_or_else(String::new, |until| format!(" (until {until})"));
-        format!("{}: {}{until}\n", view.code.word(), view.sentence)
-    });
+    let lines = views.iter().map(line);
     expect![[r#"
         ended: It has ended: done.
         ended: It has ended: done, unverified.
@@ -274,7 +276,6 @@ fn every_remedy_is_a_command_that_can_be_pasted() {
         baton pool list
         baton pool list
         baton scheduler resume --account max
-        baton pool list
         baton pool list
         baton pool list
         baton pool list

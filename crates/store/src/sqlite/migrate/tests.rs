@@ -104,7 +104,9 @@ fn what_is_newer_is_refused_by_its_version_or_by_its_minimum_reader() {
     let refused = bring_to(&later, &mut conn, None, &mut chance());
     assert!(matches!(refused, Err(OpenError::Newer { found: 9, known: 2 })), "{refused:?}");
     let refused = refuse_unknown(&conn);
-    assert!(matches!(refused, Err(OpenError::Newer { found: 9, known: 2 })), "{refused:?}");
+    let ours = i64::try_from(MIGRATIONS.len()).expect("a few");
+    let is_newer = matches!(refused, Err(OpenError::Newer { found: 9, known }) if known == ours);
+    assert!(is_newer, "{refused:?}");
 }
 
 #[test]
