@@ -32,7 +32,7 @@ pub enum Extra {
     Nothing,
     /// Words of the filter language, which the dashboard speaks, too.
     Filter,
-    /// Nothing, but with `--go` it tells how the task goes.
+    /// `--go`: begin at once, and tell how it goes.
     Go,
 }
 

@@ -314,9 +314,7 @@ impl Session<'_> {
         }
         let columns = if alias.columns.is_empty() { entry.about.columns } else { alias.columns };
         match alias.extra {
-            Extra::Go if matches.get_one::<bool>(tree::GO) == Some(&true) => {
-                go::run(self, entry, matches, columns).await
-            }
+            Extra::Go if matches.get_flag(tree::GO) => go::run(self, entry, matches, columns).await,
             Extra::Filter => {
                 let mut arguments = filtered(matches);
                 arguments.extend(self.arguments(entry, matches, alias.fixed)?);

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::client::Failure;
 use crate::operation::Entry;
+use crate::problem::Problem;
 
 use super::render::clean::line;
 use super::{Output, Session, wait};
@@ -12,14 +13,24 @@ use super::{Output, Session, wait};
 /// Events of one look.
 const EVENTS_AT_ONCE: u64 = 50;
 
-/// Makes the task where it begins at once, and follows it.
+/// Makes the task in the first stage of its project, and follows it.
 pub(super) async fn run(
     session: &mut Session<'_>,
     entry: &'static Entry,
     matches: &ArgMatches,
     columns: &[&str],
 ) -> Result<u8, Failure> {
-    let arguments = session.arguments(entry, matches, &[])?;
+    let mut arguments = session.arguments(entry, matches, &[])?;
+    if !arguments.contains_key("stage") {
+        let project = arguments.get("project").cloned().unwrap_or_default();
+        let project = session.asked(("project", "show"), [("project", project)]).await?;
+        let first = project["stages"][0]["name"].clone();
+        if first.is_null() {
+            let detail = "the project has no stage in which work could begin";
+            return Err(Problem::new("no_stage", detail).into());
+        }
+        arguments.insert("stage".to_owned(), first);
+    }
     let task = session.ask(entry, arguments).await?;
     session.print(&task, entry, columns);
     let id = task["id"].as_str().unwrap_or_default().to_owned();

@@ -21,7 +21,7 @@ const VERBS_SHOWN_MAX: usize = 7;
 /// Words of the filter language.
 pub(super) const FILTER: &str = "@filter";
 /// That a task is begun at once.
-pub(super) const GO: &str = "go";
+pub(super) const GO: &str = "@go";
 /// What somebody who knows nothing yet should do.
 const BEGIN: &str = "\
 To begin: baton serve, then in another terminal baton project add NAME and baton add \"…\" -P NAME.
@@ -119,21 +119,23 @@ fn verb(entry: &'static Entry) -> Command {
 }
 
 fn everyday(alias: &'static Alias, entry: &'static Entry) -> Command {
-    let mut fixed: Vec<_> = alias.fixed.iter().map(|(name, _)| *name).collect();
-    if alias.extra == Extra::Go {
-        // The command has its own, which also tells how it goes.
-        fixed.push("go");
-    }
+    let fixed: Vec<_> = alias.fixed.iter().map(|(name, _)| *name).collect();
     let command = Command::new(alias.name)
         .about(alias.summary)
         .after_help(format!("Short for: baton {} {}", entry.about.noun, entry.about.verb))
         .args(arguments(entry, alias.positionals, &fixed));
     match alias.extra {
-        Extra::Nothing | Extra::Go => command,
+        Extra::Nothing => command,
         Extra::Filter => command.arg(
             Arg::new(FILTER).value_name("FILTER").num_args(0..).help(
                 "Words like is:blocked stage:qa label:api agent:ada; all others are looked for in texts",
             ),
+        ),
+        Extra::Go => command.arg(
+            Arg::new(GO)
+                .long("go")
+                .action(ArgAction::SetTrue)
+                .help("Begin at once, and tell how it goes until nothing more happens by itself"),
         ),
     }
 }
