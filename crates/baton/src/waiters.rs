@@ -1,16 +1,16 @@
-//! Claimers that wait for work: whoever came first is woken first, one for each freed item.
+//! Claimers that wait for work: whoever came first is woken first, one of each errand for each freed item.
 //!
 //! A wake-up carries no data and may be lost; whoever is woken looks for itself. What makes it
 //! work is bookkeeping: a claimer queues here *before* it looks, so nothing is freed unseen
 //! between looking and waiting, and a wake-up that its claimer could not use goes on to the next.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_domain::Refusal;
-use baton_domain::ids::TenantId;
-use baton_domain::lane::{Claimant, Lane, Sort};
+use baton_domain::ids::{PrincipalId, TenantId};
+use baton_domain::lane::{Claimant, Lane, Sort, Wants};
 use baton_domain::run::{Held, Purpose};
 use baton_domain::task::Flow;
 use baton_store::{Bell, Error, Freed};
@@ -188,19 +188,43 @@ impl Waiters {
     }
 
     /// Wakes the first after `number` that may take from the lane and is not awake already. If all
-    /// are awake, each of them looks after this, so none is needed.
+    /// are awake, each of them looks after this, so none is needed. A lane does not know who works its
+    /// stage, so the first of every errand is woken.
     fn wake_first(&self, queue: &mut BTreeMap<u64, Waiting>, lane: &Lane, number: u64, why: Wake) {
-        let mut later = queue.range_mut((Excluded(number), Unbounded));
-        let fits = |waiting: &Waiting| waiting.cause.is_none() && lane.admits(&waiting.claimant);
-        if let Some((_, waiting)) = later.find(|(_, waiting)| fits(waiting)) {
-            self.wakes.woken(why);
-            waiting.wake(Cause::Lane(lane.clone()));
+        let mut errands = BTreeSet::new();
+        for waiting in queue.range_mut((Excluded(number), Unbounded)).map(|(_, waiting)| waiting) {
+            let fits = waiting.cause.is_none() && lane.admits(&waiting.claimant);
+            if fits && errands.insert(Errand::of(&waiting.claimant)) {
+                self.wakes.woken(why);
+                waiting.wake(Cause::Lane(lane.clone()));
+            }
         }
     }
 
     /// Whoever panicked while it held the lock left the queue whole: every change is one step.
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What somebody waits for: whoever has another errand may be let in where this one is not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Errand {
+    Work,
+    Probe,
+    Check,
+    /// Only the home of a project merges, and each has its own.
+    Merge(PrincipalId),
+}
+
+impl Errand {
+    fn of(claimant: &Claimant) -> Self {
+        match claimant.wants {
+            Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked => Self::Work,
+            Wants::Probe => Self::Probe,
+            Wants::Submitted => Self::Check,
+            Wants::Merges => Self::Merge(claimant.principal.clone()),
+        }
     }
 }
 

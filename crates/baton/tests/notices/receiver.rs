@@ -48,7 +48,7 @@ impl Receiver {
                 let answer = said.try_recv().unwrap_or(Some(GOOD));
                 // Whoever is not answered waits until the connection ends.
                 let Some(answer) = answer else {
-                    drop(said.recv());
+                    let _ = said.recv();
                     continue;
                 };
                 let text = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n");

@@ -70,6 +70,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
         "operations",
         &[
             "call",
+            "contract",
             "diffs",
             "engine",
             "identity",

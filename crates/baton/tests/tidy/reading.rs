@@ -65,6 +65,10 @@ pub fn files() -> Vec<(String, String)> {
     let read = |path: &str| {
         // A file deleted but not yet committed is still listed.
         let bytes = std::fs::read(format!("{ROOT}/{path}")).ok()?;
+        // Pictures and fonts have no text.
+        if bytes.contains(&0) {
+            return None;
+        }
         Some((path.to_owned(), String::from_utf8_lossy(&bytes).into_owned()))
     };
     let found: Vec<_> = run("git", &args).split('\0').filter_map(read).collect();

@@ -23,7 +23,7 @@ const GATE: &str = "! ls | grep -q '^bad' && ! { test -e left && test -e right; 
 
 /// A project whose branches wait, and a train for them.
 struct Yard {
-    world: World,
+    _world: World,
     project: Repository,
     depot: Depot,
     cars: Vec<Car>,
@@ -76,7 +76,12 @@ impl Yard {
         drop(prepared);
         let base = sh(&root, "git rev-parse main");
         if !sh(&root, "git branch --list task-1").is_empty() {
-            return Self { cars: cars(&world, &project, &base, count), world, project, depot };
+            return Self {
+                cars: cars(&world, &project, &base, count),
+                _world: world,
+                project,
+                depot,
+            };
         }
         for number in 1..=count {
             let work = match number {
@@ -91,7 +96,7 @@ impl Yard {
             sh(&root, &format!("git checkout -q -b task-{number} {base} && {work} && {commit}"));
         }
         sh(&root, "git checkout -q main && echo ours > b.txt && git commit -q -am ours");
-        Self { cars: cars(&world, &project, &base, count), world, project, depot }
+        Self { cars: cars(&world, &project, &base, count), _world: world, project, depot }
     }
 
     fn track<'a>(&'a self, own: &'a baton_domain::ids::DeploymentId) -> Track<'a> {
