@@ -157,12 +157,13 @@ fn a_second_worker_of_the_same_name_is_turned_away_and_told_what_to_do() {
     house.steps(&(writes(&house, "enough") + "complete Done\n"));
     house.work_elsewhere(&house.url.clone(), &[]);
     until("somebody writes", || !writers(&house).is_empty());
-    // A copy of the data folder: the same name, another process.
+    // Somebody gave it the same name: a copy of the folder alone would get one of its own.
     let twin = house.path("twin");
     fs::create_dir_all(twin.join("worker")).expect("there is room");
-    for name in ["worker.toml", "worker/machine"] {
-        fs::copy(house.path("other").join(name), twin.join(name)).expect("there is room");
-    }
+    fs::copy(house.path("other/worker.toml"), twin.join("worker.toml")).expect("there is room");
+    let name = text_of(&house.path("other/worker/machine"));
+    let name = name.split_whitespace().next().expect("it has a name");
+    fs::write(twin.join("worker/machine"), name).expect("there is room");
     let (url, key) = (house.url.clone(), house.path("far.key").display().to_string());
     let words = ["work", "--json", "--url", &url, "--key-file", &key];
     let mut twins = house.command(&words);
