@@ -77,6 +77,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "problem",
             "protocol",
             "receipts",
+            "redaction",
             "shape",
             "telling",
             "views",
