@@ -145,6 +145,11 @@ pub const COMMANDS: &[(&str, &str)] = &[
 const SECRETS: &[(&str, &str, &str)] = &[
     ("ClaimedView", "claim_token", "Proves the attempt; shown once."),
     ("ClaimedView", "agent_token", "What the agent of a supervised attempt is given; shown once."),
+    (
+        "ChannelView",
+        "secret",
+        "What its signatures are checked with; shown once, when it is added.",
+    ),
     ("KeyView", "key", "The key itself; shown once, when it is made or rotated."),
     ("TenantView", "key", "The first key of the tenant; shown once."),
 ];

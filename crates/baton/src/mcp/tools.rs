@@ -41,11 +41,16 @@ const RUN: [(&str, &str); 14] = [
 /// hides tools until they are searched for is asked to show these.
 const ALWAYS: [&str; 7] = ["start", "claim", "checkpoint", "ask", "wait", "block", "complete"];
 
-/// What is never a tool. The answer of three is a secret, which MCP drops: a key that nobody learns is
-/// of no use, and one that is exchanged for such a key locks its owner out. The fourth carries other
-/// operations inside, whose hints no program would see.
-const NEVER: [(&str, &str); 4] =
-    [("key", "create"), ("key", "rotate"), ("tenant", "create"), ("bulk", "submit")];
+/// What is never a tool. The answer of four is a secret, which MCP drops: a key or a webhook whose
+/// secret nobody learns is of no use, and a key that is exchanged for such a one locks its owner out.
+/// The fifth carries other operations inside, whose hints no program would see.
+const NEVER: [(&str, &str); 5] = [
+    ("key", "create"),
+    ("key", "rotate"),
+    ("tenant", "create"),
+    ("channel", "add"),
+    ("bulk", "submit"),
+];
 
 /// A tool with the row behind it.
 pub struct Offer {

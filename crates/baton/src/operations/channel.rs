@@ -12,6 +12,7 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::operation::{Answered, Audience, Declaration, Hints, Level, Method, Operation, Permit};
 use crate::problem::Problem;
+use crate::redaction::MASK;
 use crate::shape::{PageSize, Span, Violation, record};
 use crate::telling::{Progress, zone};
 use crate::views::ChannelView;
@@ -88,6 +89,10 @@ impl Operation for Add {
     async fn perform(self, call: &Call) -> Result<Answered<ChannelView>, Problem> {
         let (engine, caller) = (call.engine(), call.caller());
         let messenger = engine.messenger().ok_or_else(nobody)?;
+        // A place that a secret was taken out of is another place.
+        if self.webhook.as_ref().is_some_and(|url| url.as_str().contains(MASK)) {
+            return Err(invalid("webhook", "must not contain a secret"));
+        }
         let quiet = self.quiet_hours.map(|text| quiet(text.as_str())).transpose()?;
         let channel = Channel {
             name: self.channel,

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::canaries::birds::Birds;
 use crate::canaries::cage::Cage;
 use crate::examples::{example_with, table};
-use crate::scene::title;
+use crate::ground::Sqlite;
+use crate::scene::{ADA, Scene, entry as row, title};
 
 mod birds;
 mod cage;
@@ -23,6 +24,12 @@ mod cage;
 const PICKY: &[(&str, &str)] = &[
     // A scope is one of a closed list.
     ("key create", "scopes"),
+    // A place and hours are refused with one in them; see below.
+    ("channel add", "webhook"),
+    ("channel add", "quiet_hours"),
+    // Nothing waits for a review where no worker is; see below.
+    ("run review", "reason"),
+    ("run review", "missing"),
     // It ends the key that says it, and nobody is left to listen; `key revoke` keeps the same text.
     ("key revoke-self", "reason"),
 ];
@@ -140,6 +147,39 @@ async fn slow_a_claim_token_or_a_key_in_any_encoding_is_refused_and_nowhere_afte
     cage.backup();
     cage.stop();
     assert_eq!(holding(cage.place(), &birds::needles(&own), &mut 0), [] as [&str; 0]);
+}
+
+/// Something that looks like what others hand out.
+const CANARY: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+
+#[tokio::test]
+async fn a_secret_in_what_a_reviewer_says_is_masked_and_nowhere_afterwards() {
+    let reason = format!("it shows {CANARY}");
+    for (verdict, missing) in [("reject", json!([reason])), ("approve", json!([]))] {
+        let scene = Scene::new(Sqlite::fresh).await;
+        let said =
+            json!({ "run": "R-18.1", "verdict": verdict, "reason": reason, "missing": missing });
+        let told = scene.done(&ADA, "run review", said).await;
+        assert!(told["redacted"].as_u64().is_some_and(|count| count > 0), "{told}");
+        let kept = scene.dump().await;
+        assert!(!kept.contains(CANARY) && kept.contains(MASK), "{verdict}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_in_where_or_when_a_channel_tells_is_refused_and_nowhere_afterwards() {
+    let scene = Scene::new(Sqlite::fresh).await;
+    let before = scene.dump().await;
+    let place = json!({ "channel": "pager", "webhook": format!("https://127.0.0.1:9/{CANARY}") });
+    let hours = json!({ "channel": "pager", "quiet_hours": format!("22:00-07:00 {CANARY}") });
+    for (field, arguments) in [("webhook", place), ("quiet_hours", hours)] {
+        let refused = scene.perform(&ADA, row("channel add"), arguments, "secret").await;
+        let body = refused.err().map(|problem| problem.body()).expect("it is refused");
+        let named = (&body["code"], &body["errors"][0]["field"]);
+        assert_eq!(named, (&json!("invalid"), &json!(field)), "{body}");
+        assert!(!body.to_string().contains(CANARY), "{body}");
+    }
+    assert_eq!(scene.dump().await, before);
 }
 
 /// The places of an operation that take free text and end up somewhere.

@@ -128,7 +128,8 @@ pub fn refusals(entry: &Entry, arguments: &Value) -> Vec<Value> {
     let mut missing = arguments.clone();
     // Whoever asks for a name that is free gets it, and a list of nothing is a list.
     let names = entry.about.placeholders().next().is_some() || entry.about.noun == "run";
-    if names && title(entry) != "project add" && elsewhere(&mut missing) {
+    let adds = ["project add", "channel add"].contains(&title(entry).as_str());
+    if names && !adds && elsewhere(&mut missing) {
         all.push(missing);
     }
     let fields = arguments.as_object().expect("an object");
@@ -148,6 +149,7 @@ pub fn elsewhere(arguments: &mut Value) -> bool {
         ("run", "R-999.1"),
         ("attempt", "A-999.1"),
         ("project", "nowhere"),
+        ("channel", "nowhere"),
         ("key", "zzzzzzzzzzzz"),
     ] {
         if arguments[name].is_string() {

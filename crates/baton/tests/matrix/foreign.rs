@@ -40,7 +40,7 @@ pub fn mask(value: &mut Value) {
             let is_key = map.contains_key("scopes") || map.contains_key("owner");
             for (name, inner) in map.iter_mut() {
                 let of_key = ["id", "key", "parent"].contains(&name.as_str());
-                if name.ends_with("token") || of_key && is_key {
+                if name.ends_with("token") || name == "secret" || of_key && is_key {
                     *inner = Value::Null;
                 } else {
                     mask(inner);

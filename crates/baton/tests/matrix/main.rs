@@ -4,6 +4,7 @@
 mod attacks;
 mod canaries;
 mod described;
+mod desk;
 mod dump;
 mod edges;
 mod equal;

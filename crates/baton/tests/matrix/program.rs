@@ -15,8 +15,9 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 
 use crate::caller::{Ask, Caller};
+use crate::desk::Desk;
 use crate::scene::{ADA, Stage, Who, entry, furnish};
-use crate::serving::{Serving, command, folder, ready, start};
+use crate::serving::{Serving, command, folder, ready};
 use crate::surfaces::{Said, Way, as_text, as_told, plain, printed, said, tool};
 
 /// A way to ask it.
@@ -41,6 +42,8 @@ pub struct Program {
     pub serving: Serving,
     pub data: PathBuf,
     folder: TempDir,
+    /// Where people are told.
+    _desk: Desk,
 }
 
 /// A tenant with the scene in it.
@@ -55,8 +58,10 @@ impl Program {
     pub fn start() -> Self {
         let folder = folder();
         let data = folder.path().join("data");
-        let serving = start(&data);
-        Self { serving, data, folder }
+        let desk = Desk::new();
+        let mut asked = command(&data, &["--listen", "127.0.0.1:0"]);
+        asked.env("PATH", desk.path());
+        Self { serving: ready(asked), data, folder, _desk: desk }
     }
 
     /// The same with a log beside its data, of this form.
@@ -65,8 +70,9 @@ impl Program {
         let data = folder.path().join("data");
         let log = File::create(folder.path().join("log")).expect("there is room");
         let mut asked = command(&data, &["--listen", "127.0.0.1:0"]);
-        asked.env("BATON_LOG", form).stderr(log);
-        Self { serving: ready(asked), data, folder }
+        let desk = Desk::new();
+        asked.env("BATON_LOG", form).env("PATH", desk.path()).stderr(log);
+        Self { serving: ready(asked), data, folder, _desk: desk }
     }
 
     /// Ends it, and leaves what it has written.

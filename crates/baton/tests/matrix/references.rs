@@ -22,6 +22,7 @@ const THEIRS: &[(&str, &[&str])] = &[
     ("database", &["oven"]),
     ("provider/main", &["provider/olga"]),
     ("laptop", &["olgas"]),
+    ("phone", &["bell"]),
     ("local", &["other"]),
     (
         "stage shop coding",
@@ -55,11 +56,12 @@ const PLAIN: [&str; 6] = [
 ];
 
 /// Forms that name exactly one thing that is there or is not, and what nobody has.
-const IDS: [(&str, &str); 5] = [
+const IDS: [(&str, &str); 6] = [
     ("T-128", "T-999"),
     ("R-128.2", "R-999.1"),
     ("A-128.3", "A-999.1"),
     ("shop", "nowhere"),
+    ("phone", "nowhere"),
     (KEY, "zzzzzzzzzzzz"),
 ];
 

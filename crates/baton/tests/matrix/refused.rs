@@ -48,11 +48,12 @@ const MORE: &[(Who, &str, &str)] = &[
             "contract": [{ "id": "report", "kind": "artifact", "path": "report.md" }] }"#,
     ),
     (ADA, "pool set", r#"{ "pool": "holder wes", "limit": 0 }"#),
+    (ADA, "channel add", r#"{ "channel": "inside", "webhook": "https://127.0.0.1:9/in" }"#),
     (ADA, "key create", r#"{ "name": "taken", "scopes": ["task:read"] }"#),
 ];
 
 /// Tasks of the scene with these.
-const TASKS: u64 = 23;
+const TASKS: u64 = 24;
 
 /// Requests that are refused for more than the state of one task.
 const SPECIAL: &[(Who, &str, &str)] = &[
@@ -62,6 +63,7 @@ const SPECIAL: &[(Who, &str, &str)] = &[
     (ADA, "task create", r#"{ "project": "shop", "title": "a", "stage": "nowhere" }"#),
     (ADA, "task create", r#"{ "project": "shop", "title": "a", "parent": "T-7" }"#),
     (ADA, "key create", r#"{ "name": "taken", "scopes": ["task:read"] }"#),
+    (ADA, "channel test", r#"{ "channel": "inside" }"#),
     (ADA, "event list", r#"{ "after": "5f3a-1" }"#),
     (ADA, "event list", r#"{ "after": "0-99999" }"#),
     (BEA, "run claim", r#"{ "project": "nowhere" }"#),
@@ -79,8 +81,9 @@ const SPECIAL: &[(Who, &str, &str)] = &[
     ),
 ];
 
-/// Of many, each has a key of its own; and whoever only waits has nothing carried out.
-const KNOWS_NO_KEY: [&str; 2] = ["bulk submit", "run wait"];
+/// Of many, each has a key of its own; and whoever only waits, or only tries a channel out, has nothing
+/// carried out.
+const KNOWS_NO_KEY: [&str; 3] = ["bulk submit", "channel test", "run wait"];
 
 /// Codes that no state here gives: those of requests that cannot be read, of what has tests of its own
 /// below, of the server, its load and its disk, and of bounds that are reached after many steps.
@@ -97,6 +100,7 @@ const ELSEWHERE: &[&str] = &[
     "lineage_too_long",
     "malformed",
     "no_agent",
+    "not_kept",
     "not_yet",
     "overloaded",
     "person_needed",
@@ -126,7 +130,7 @@ struct Case {
 async fn scene() -> Scene {
     let mut scene = Scene::new(Memory::fresh).await;
     carry_out(&scene, MORE).await;
-    let claimed = scene.done(&BEA, "run claim", json!({ "task": "T-23" })).await;
+    let claimed = scene.done(&BEA, "run claim", json!({ "task": "T-24" })).await;
     let token = claimed["claim_token"].as_str().expect("it is shown once").to_owned();
     scene.tokens.insert("proving", token);
     scene.done(&holding("proving"), "run begin", json!({ "run": "mine" })).await;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton::call::{Call, Envelope};
 use baton::engine::{Target, Tokens, Wish};
+use baton::messenger::Messenger;
+use baton::notices::Notices;
 use baton::operation::{Entry, Reply};
 use baton::operations;
 use baton::problem::Problem;
@@ -24,6 +26,7 @@ use baton_store::clock::ManualClock;
 use baton_store::{Actor, Aim, Order};
 use serde_json::{Value, json};
 
+use crate::desk::Desk;
 use crate::ground::{Fresh, Ground};
 use crate::world::{NOON, World};
 
@@ -74,6 +77,10 @@ pub struct Scene {
     pub tokens: BTreeMap<&'static str, String>,
     /// The public id of a key that nobody needs.
     pub spare: String,
+    /// Where people are told.
+    pub desk: Desk,
+    /// Who tells them; it does so only while somebody has it.
+    _messenger: Arc<dyn Messenger>,
     requests: AtomicU64,
 }
 
@@ -101,15 +108,21 @@ impl Scene {
         keys.insert("reader", world.make_key("reader", Kind::Person, "read").await.1);
         keys.insert("eve", world.foreign_key().await);
         let spare = world.make_key("spare", Kind::Bot, "read").await.0.to_string();
+        let desk = Desk::new();
+        // Nobody carries channels on here; they can be tried out, and lead to nowhere inside.
+        let messenger: Arc<dyn Messenger> =
+            Notices::new(Arc::clone(&world.engine), true, vec![], desk.programs());
+        world.engine.keep_messenger(&messenger);
         let (tokens, requests) = (BTreeMap::new(), AtomicU64::new(0));
-        Self { world, ground, keys, tokens, spare, requests }
+        Self { world, ground, keys, tokens, spare, desk, _messenger: messenger, requests }
     }
 
     /// The whole of it.
     pub async fn new(fresh: Fresh) -> Self {
         let mut scene = Self::bare(fresh).await;
         furnish(&mut scene).await;
-        verify(&scene).await;
+        verify(&scene, "T-16", &["tests"]).await;
+        verify(&scene, "T-18", &[]).await;
         scene
     }
 
@@ -198,9 +211,9 @@ pub async fn carry_out(place: &impl Stage, steps: &[(Who, &str, &str)]) {
     }
 }
 
-/// A worker finds that what was submitted holds. No surface has words for that yet, so the engine is
-/// asked itself.
-async fn verify(scene: &Scene) {
+/// A worker finds that these lines of what was submitted hold. No surface has words for that yet, so
+/// the engine is asked itself.
+async fn verify(scene: &Scene, task: &str, lines: &[&str]) {
     let engine = &scene.world.engine;
     let tenant = TenantId::new("local").expect("a name");
     let principal = PrincipalId::new("checker").expect("a name");
@@ -230,15 +243,15 @@ async fn verify(scene: &Scene) {
     let claimed = engine.claim(wish).await.expect("something was submitted");
     let Tokens::Supervised { supervisor, .. } = &claimed.tokens else { panic!("it has a worker") };
     let pass = engine.keyring().verify(supervisor.reveal(), &tenant).expect("it is ours");
-    let receipt = Receipt {
-        line: LineId::new("tests").expect("a name"),
+    assert_eq!(pass.task.to_string(), task, "the first one that waits");
+    let receipt = |line: &&str| Receipt {
+        line: LineId::new(line).expect("a name"),
         finding: Finding::Holds { evidence: None },
         at: engine.now(),
         signed: None,
     };
-    let verdict = pass
-        .verdict(Verdict { receipts: vec![receipt], ..Verdict::default() })
-        .expect("a worker may");
+    let receipts = lines.iter().map(receipt).collect();
+    let verdict = pass.verdict(Verdict { receipts, ..Verdict::default() }).expect("a worker may");
     let aim = Aim::Task(pass.task, vec![verdict]);
     engine.submit(Order { tenant, actor, aim, request: None }).await.expect("it is verified");
 }
@@ -274,6 +287,10 @@ pub const TASKS: &[(&str, &str)] = &[
         "to be vouched for",
         r#"{ "contract": [{ "id": "tests", "kind": "gate", "command": "make test" }] }"#,
     ),
+    (
+        "to be reviewed",
+        r#"{ "contract": [{ "id": "looks", "kind": "criterion", "text": "it looks good" }] }"#,
+    ),
 ];
 
 /// Who holds what, by the name of its token.
@@ -286,6 +303,7 @@ pub const HELD: &[(&str, &str)] = &[
     ("claimed", "T-15"),
     ("submitted", "T-16"),
     ("unproved", "T-17"),
+    ("unseen", "T-18"),
 ];
 
 pub const STEPS: &[(Who, &str, &str)] = &[
@@ -312,10 +330,18 @@ pub const STEPS: &[(Who, &str, &str)] = &[
     ),
     (holding("unproved"), "run begin", r#"{ "run": "mine" }"#),
     (holding("unproved"), "run complete", r#"{ "run": "mine", "summary": "all of it" }"#),
+    (holding("unseen"), "run begin", r#"{ "run": "mine" }"#),
+    (
+        holding("unseen"),
+        "run complete",
+        r#"{ "run": "mine", "summary": "all of it", "tree": "4b825dc6" }"#,
+    ),
     (holding("answered"), "run begin", r#"{ "run": "mine" }"#),
     (holding("answered"), "run ask", r#"{ "run": "mine", "question": "which day?" }"#),
     (ADA, "run answer", r#"{ "run": "T-14", "answer": "today" }"#),
     (ADA, "scheduler pause", r#"{ "task": "T-9", "reason": "not yet" }"#),
     (ADA, "worker drain", r#"{ "worker": "rex", "reason": "it is old" }"#),
     (ADA, "pool set", r#"{ "pool": "stage shop coding", "limit": 50 }"#),
+    // Of something that never happens here, so that whoever carries it on has nothing to note.
+    (ADA, "channel add", r#"{ "channel": "desk", "need": ["stop_unverified"] }"#),
 ];

@@ -43,6 +43,7 @@ const STEPS: &[(Who, &str, &str)] = &[
     (EVE, "pool set", r#"{ "pool": "holder olga", "limit": 3 }"#),
     (EVE, "pool set", r#"{ "pool": "account provider/olga", "limit": 3 }"#),
     (EVE, "pool set", r#"{ "pool": "budget T-40", "limit": 3 }"#),
+    (EVE, "channel add", r#"{ "channel": "bell", "need": ["stop_unverified"] }"#),
 ];
 
 /// And what their agent does with the run that it holds.
@@ -55,7 +56,7 @@ const WORDS: &[(Who, &str, &str)] = &[
 ];
 
 /// Fields in which a name of one thing is no reason for `not_found`, whoever has it: a new name.
-const OTHERWISE: [(&str, &str); 1] = [("project add", "project")];
+const OTHERWISE: [(&str, &str); 2] = [("channel add", "channel"), ("project add", "project")];
 
 /// Requests beside the examples, for fields that do not go together with theirs.
 const BESIDE: [(&str, &str); 4] = [

@@ -12,8 +12,12 @@ use crate::scene::title;
 use crate::surfaces::Said;
 
 /// What no scene over a surface can have yet, or only the tenant of whoever runs the server.
-const REFUSED: [(&str, &str); 3] =
-    [("receipt show", "not_found"), ("tenant create", "beyond_key"), ("tenant list", "beyond_key")];
+const REFUSED: [(&str, &str); 4] = [
+    ("run review", "wrong_state"),
+    ("receipt show", "not_found"),
+    ("tenant create", "beyond_key"),
+    ("tenant list", "beyond_key"),
+];
 
 /// Any larger number is a time in milliseconds: entries have their times as they were written.
 const MOMENT: u64 = 1_600_000_000_000;

@@ -78,6 +78,7 @@ pub const MODULES: &[(&str, &[&str])] = &[
             "problem",
             "protocol",
             "receipts",
+            "redaction",
             "shape",
             "telling",
             "views",
