@@ -134,10 +134,12 @@ impl Waiters {
         self.lock().of.values().map(BTreeMap::len).sum()
     }
 
-    /// How many of this tenant wait.
+    /// How many of this tenant wait for work.
     #[must_use]
     pub fn len_of(&self, tenant: &TenantId) -> usize {
-        self.lock().of.get(tenant).map_or(0, BTreeMap::len)
+        let queues = self.lock();
+        let all = queues.of.get(tenant).into_iter().flat_map(BTreeMap::values);
+        all.filter(|waiting| waiting.claimant.wants.is_work()).count()
     }
 
     /// Who of this tenant waits, and for what.

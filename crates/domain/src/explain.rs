@@ -209,14 +209,14 @@ pub struct Exhausted {
 #[must_use]
 pub fn exhausted(staff: &[Claimant], pools: &Pools, now: Timestamp) -> Option<Exhausted> {
     let mut found = Exhausted { accounts: BTreeSet::new(), until: None };
-    for claimant in staff {
+    for claimant in staff.iter().filter(|claimant| claimant.wants.is_work()) {
         let account = claimant.account.as_ref()?;
         let pool = pools.get(&PoolName::Account(account.clone()))?;
         let shut = pool.shut.as_ref().filter(|_| !pool.is_open(now))?;
         found.until = [found.until, shut.until].into_iter().flatten().min();
         found.accounts.insert(account.clone());
     }
-    (!staff.is_empty()).then_some(found)
+    (!found.accounts.is_empty()).then_some(found)
 }
 
 impl Hindrance {

@@ -350,6 +350,17 @@ impl Sort {
     }
 }
 
+impl Wants {
+    /// Whether it is after work, and not after what Baton does itself.
+    #[must_use]
+    pub fn is_work(self) -> bool {
+        match self {
+            Self::Ready | Self::ReadyOrBlocked | Self::Blocked => true,
+            Self::Probe | Self::Submitted | Self::Merges => false,
+        }
+    }
+}
+
 impl Priority {
     /// What nothing is less urgent than.
     #[must_use]

@@ -354,10 +354,7 @@ impl Project {
     #[must_use]
     pub fn lets_work(&self, claimant: &Claimant, stage: &StageName) -> bool {
         let supervised = claimant.mode == Mode::Supervised;
-        let works = match claimant.wants {
-            Wants::Ready | Wants::ReadyOrBlocked | Wants::Blocked => true,
-            Wants::Probe | Wants::Submitted | Wants::Merges => false,
-        };
+        let works = claimant.wants.is_work();
         match self.worked_by(stage) {
             WorkedBy::Agent => works,
             WorkedBy::Person => works && claimant.person,
