@@ -27,9 +27,7 @@ async fn ruin(scene: &Scene) {
     for project in ["shop", "toys", "spare"] {
         ask("project remove", json!({ "project": project })).await;
     }
-    for channel in ["desk", "pager"] {
-        ask("channel remove", json!({ "channel": channel })).await;
-    }
+    ask("channel remove", json!({ "channel": "pager" })).await;
     ask("key revoke", json!({ "key": scene.spare, "reason": "over" })).await;
 }
 
