@@ -68,6 +68,8 @@ async fn tell(session: &mut Session<'_>, id: &str, from: Value) -> Result<Value,
         let asked = [("task", id.into()), ("after", from.clone()), limit];
         let page = session.asked(("event", "list"), asked).await?;
         for entry in page["items"].as_array().into_iter().flatten() {
+            // What came while the page was read may be in it, though it is younger than the page says.
+            from = entry["cursor"].clone();
             for event in entry["events"].as_array().into_iter().flatten() {
                 if let Some(text) = sentence(event, &entry["actor"]) {
                     session.whisper(&format!("{id}  {text}\n"));
@@ -76,7 +78,7 @@ async fn tell(session: &mut Session<'_>, id: &str, from: Value) -> Result<Value,
         }
         match page["next"].as_str() {
             Some(next) => from = next.into(),
-            None => return Ok(page["as_of"].clone()),
+            None => return Ok(from),
         }
     }
 }

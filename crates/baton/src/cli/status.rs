@@ -28,9 +28,21 @@ pub(super) async fn show(session: &mut Session<'_>) -> Result<u8, Failure> {
     }
     // What cannot be counted is no reason to show nothing.
     let stats = ask(session, "stats", "show").await.unwrap_or_default();
-    let text = summary(&tasks, &stats);
+    let project = match tasks["items"].as_array().is_some_and(Vec::is_empty) {
+        true => founded(session).await,
+        false => None,
+    };
+    let text = summary(&tasks, &stats, project.as_deref());
     session.say(&text);
     Ok(0)
+}
+
+/// The project that a first task could go to: the one that is meant here, or else any.
+async fn founded(session: &Session<'_>) -> Option<String> {
+    let told = session.asked(("project", "list"), []).await.ok()?;
+    let mut names = told["items"].as_array()?.iter().filter_map(|one| one["id"].as_str());
+    let meant = session.project();
+    names.find(|name| meant.is_none_or(|meant| meant.as_str() == *name)).map(line)
 }
 
 async fn ask(session: &Session<'_>, noun: &str, verb: &str) -> Result<Value, Failure> {
@@ -63,7 +75,7 @@ fn started(session: &mut Session<'_>, failure: &Failure) {
 }
 
 /// The tasks under two headings, and what to do about them.
-pub(super) fn summary(tasks: &Value, stats: &Value) -> String {
+pub(super) fn summary(tasks: &Value, stats: &Value, project: Option<&str>) -> String {
     let items = tasks["items"].as_array().map_or(&[][..], Vec::as_slice);
     let needs: Vec<_> = items.iter().filter(|task| waits_for_person(task)).collect();
     let held = |task: &&Value| task["run"]["attempt"].is_string() && !waits_for_person(task);
@@ -75,10 +87,13 @@ pub(super) fn summary(tasks: &Value, stats: &Value) -> String {
     text.push_str(&exhausted(&stats["exhausted"]));
     heading("NEEDS YOU", &needs, &mut text);
     heading("AT WORK", &working, &mut text);
-    let next = match (needs.first(), items.is_empty()) {
-        (Some(_), _) => "baton inbox",
-        (None, true) => "baton project add NAME, then baton add \"your first task\" -P NAME",
-        (None, false) => "baton ls",
+    let next = match (needs.first(), items.is_empty(), project) {
+        (Some(_), _, _) => "baton inbox".to_owned(),
+        (None, true, Some(project)) => format!("baton add \"your first task\" -P {project}"),
+        (None, true, None) => {
+            "baton project add NAME, then baton add \"your first task\" -P NAME".to_owned()
+        }
+        (None, false, _) => "baton ls".to_owned(),
     };
     text.push_str(&format!("\nnext: {next}\n"));
     text

@@ -1,9 +1,11 @@
 //! Why a task does not go on: every cause that can be brought about is, the right one is named first, and the
 //! command that is named with it is typed as it stands.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use rustix::fs::Mode;
 use serde_json::Value;
 
 use crate::house::{House, until};
@@ -52,17 +54,31 @@ fn ready(house: &House) -> String {
 }
 
 /// Brings a cause about for a new task, and sees that its command leads to the next one.
-fn check(house: &House, cause: &str, said: &str, after: &str, bring: impl Fn(&House) -> String) {
+fn check(
+    house: &House,
+    cause: &str,
+    said: &str,
+    after: &str,
+    bring: impl Fn(&House) -> String,
+) -> String {
     let task = bring(house);
     assert_eq!(code(house, &task), cause, "{}", house.types(&["explain", &task]));
     cure(house, &task, said);
     assert_eq!(code(house, &task), after, "after {cause}: {}", house.types(&["explain", &task]));
+    task
 }
 
 /// Claims a task as an agent without a worker; its token is what it says.
 fn claim(house: &House, task: &str) -> String {
     let claimed = house.types(&["run", "claim", "--task", task]);
     claimed["claim_token"].as_str().expect("a token").to_owned()
+}
+
+/// When a run that was just claimed ends at the latest: after this test, and sooner than anything may be
+/// put off.
+fn tomorrow(house: &House, task: &str) -> String {
+    let run = house.types(&["run", "show", task]);
+    run["ends_at"].as_str().unwrap_or_else(|| panic!("it ends: {run}")).to_owned()
 }
 
 fn says(house: &House, token: &str, words: &[&str]) {
@@ -82,7 +98,10 @@ fn house() -> House {
 fn what_keeps_a_task_from_being_begun_is_lifted_by_its_command() {
     let house = house();
     let next = "no_worker";
-    check(&house, "draft", "", next, |h| add(h, &["--stage", "coding", "--draft"]));
+    // A draft has no stage: what is published waits in the backlog, and its command begins it.
+    let task = check(&house, "draft", "", "backlog", |h| add(h, &["--draft"]));
+    cure(&house, &task, "");
+    assert_eq!(code(&house, &task), next);
     check(&house, "awaiting_approval", "", next, |h| {
         add(h, &["--stage", "coding", "--needs-approval"])
     });
@@ -101,7 +120,9 @@ fn what_keeps_a_task_from_being_begun_is_lifted_by_its_command() {
         task
     });
     check(&house, "delayed", "Now", next, |h| {
-        add(h, &["--stage", "coding", "--start-at", "2099-01-01T00:00:00Z"])
+        let other = ready(h);
+        claim(h, &other);
+        add(h, &["--stage", "coding", "--start-at", &tomorrow(h, &other)])
     });
     check(&house, "assignee_absent", "", next, |h| {
         add(h, &["--stage", "coding", "--assignee", "bob"])
@@ -164,9 +185,9 @@ fn what_parked_or_ended_a_run_is_put_right_by_its_command() {
     });
     check(&house, "blocked", "It is back", next, |h| {
         let task = ready(h);
-        let block =
-            ["block", "transient", "The registry is down", "--until", "2099-01-01T00:00:00Z"];
-        says(h, &claim(h, &task), &block);
+        let token = claim(h, &task);
+        let until = tomorrow(h, &task);
+        says(h, &token, &["block", "transient", "The registry is down", "--until", &until]);
         task
     });
     check(&house, "blocked", "", "held", |h| {
@@ -196,8 +217,16 @@ fn a_claimer_that_cannot_do_it_is_told_from_none_at_all() {
     let house = house();
     let task = add(&house, &["--stage", "coding", "--capabilities", "gpu"]);
     assert_eq!(code(&house, &task), "no_worker");
-    let mut waits = house.command(&["run", "claim", "--capabilities", "rust", "--wait", "60s"]);
-    let mut waits = waits.stdout(Stdio::null()).spawn().expect("it starts");
+    // A person can do everything; an agent only what it says.
+    let key = ["key", "create", "--name", "fox", "--principal", "fox", "--scopes", "agent"];
+    let made = house.types(&key);
+    let path = house.path("fox.key");
+    fs::write(&path, made["key"].as_str().expect("it is shown once")).expect("there is room");
+    rustix::fs::chmod(&path, Mode::RUSR | Mode::WUSR).expect("it is ours");
+    let words = ["run", "claim", "--capabilities", "rust", "--wait", "60s"];
+    let mut waits = house.command(&words);
+    let waits = waits.env("BATON_KEY_FILE", &path).stdout(Stdio::null());
+    let mut waits = waits.spawn().expect("it starts");
     until("somebody waits", || code(&house, &task) == "capability_missing");
     let claimed = cure(&house, &task, "");
     assert_eq!(

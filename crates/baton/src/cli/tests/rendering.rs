@@ -229,7 +229,7 @@ fn the_status_says_what_needs_you_and_what_to_do() {
 
         next: baton inbox
     "#]]
-    .assert_eq(&summary(&body, &Value::Null));
+    .assert_eq(&summary(&body, &Value::Null, None));
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn exhausted_accounts_are_told_before_anything_else() {
     let tasks = json!({ "items": [task("T-1", "queued", "First")] });
     let until = "2026-11-15T12:00:00.000Z";
     let stats = json!({ "exhausted": { "accounts": ["acme", "bolt"], "until": until } });
-    let told = summary(&tasks, &stats);
+    let told = summary(&tasks, &stats, None);
     let line = told.lines().nth(1).expect("it has a second line");
     let expected = "queued work waits: every account is exhausted (acme, bolt); the first opens at";
     assert_eq!(line, format!("{expected} {until}"));
-    assert!(!summary(&tasks, &json!({})).contains("exhausted"));
+    assert!(!summary(&tasks, &json!({}), None).contains("exhausted"));
 }
