@@ -68,7 +68,7 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
         db.close().expect("it closes");
         let left = bytes(&folder);
         let refused = refusal(&folder);
-        let newer = matches!(refused, OpenError::Newer { found: 99, known: 2 });
+        let newer = matches!(refused, OpenError::Newer { found: 99, known: 3 });
         assert!(newer, "{change}: {refused:?}");
         assert!(refused.to_string().contains("99"), "{refused}");
         assert_eq!(bytes(&folder), left, "{change}");
