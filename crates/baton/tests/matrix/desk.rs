@@ -28,6 +28,7 @@ impl Desk {
     }
 
     /// The same before everything else that is found.
+    #[expect(clippy::disallowed_methods, reason = "where the programs of this machine are")]
     pub fn path(&self) -> OsString {
         let found = std::env::var_os("PATH").unwrap_or_default();
         let all = self.programs().into_iter().chain(std::env::split_paths(&found));
