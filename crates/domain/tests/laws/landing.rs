@@ -164,11 +164,10 @@ fn a_target_that_nobody_may_move_is_waited_for_and_counts_as_no_failure() {
     let id = in_merge(&mut world);
     world.claim(id, merges()).expect("the home merges");
     world.supervisor(id, waits()).expect("it is held to merge");
-    let why = match &world.run(id).state {
-        RunState::Idle(Idle::Delayed { why, .. }) => Some(*why),
-        _ => None,
+    let RunState::Idle(Idle::Delayed { why, .. }) = world.run(id).state else {
+        panic!("it waits for a time");
     };
-    assert_eq!(why, Some(Delay::Target));
+    assert_eq!(why, Delay::Target);
     assert!(world.flow(id).setbacks.is_empty());
     assert_eq!(world.flow(id).badge(world.now), Badge::InMergeQueue);
 }
